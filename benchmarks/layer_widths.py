@@ -9,8 +9,11 @@ way, one width everywhere. Feature maps have 8 bits. Cost: the least time of an 
 with --arm the instructions of an image on an emulated Cortex-A57, both beside the form of 8 bits everywhere.
 
 Each network has its folder below RUNS. What was begun is continued and what is done is read, so the program can be
-stopped at any time. After each network table and plot are written: layer-widths.json, .md and .png, into RUNS, or with
---keep into benchmarks/results. A short form, to see that it works:
+stopped at any time. After each network table and plot are written: layer-widths-NAME.json, .md and .png, into RUNS, or
+with --keep into benchmarks/results, the plot into docs/images. What an earlier command for the same float network,
+epochs and trials wrote there stays, so budgets and widths can be done one after the other, on different days, without
+their run folders; two commands that write into one folder at the same time would lose each other's results. A short
+form, to see that it works:
 
     python benchmarks/layer_widths.py --network resnet8-cifar10-float --data train.npz --test test.npz --folder RUNS \
         --images 400 --epochs 1 --trials 3 --budgets 10 --uniform 8
@@ -26,7 +29,7 @@ from typing import Any
 import yaml
 
 from benchmarks.popcount_networks import least_time
-from benchmarks.result_file import RESULTS, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
 from benchmarks.simulate_study import sets
 from edgemeta.kernels.cpu.library import FORMS, best_isa
 from edgemeta.model.atomic_write import write_atomically
@@ -76,26 +79,63 @@ def main() -> None:
     float_model = load_float_model(find(chosen.network))
     images = open_images(test, float_model.labels, print)
     floating = 100 * evaluate_float(float_model, images, lambda _done, _total: None).top1
-    options = f"--epochs {chosen.epochs} --trials {chosen.trials}"
-    options += f" --budgets {' '.join(f'{each:g}' for each in chosen.budgets)}"
-    options += f" --uniform {' '.join(map(str, chosen.uniform))}".rstrip()
-    options += (f" --images {chosen.images}" if chosen.images else "") + (" --arm" if chosen.arm else "")
-    command = f"python benchmarks/layer_widths.py --network FILE --data TRAIN --test TEST --folder RUNS {options}"
+    digest = hashlib.sha256(find(chosen.network).read_bytes()).hexdigest()
+    record = Record(RESULTS if chosen.keep else chosen.folder, float_model.name, digest, floating, options_of(chosen))
     runs = [Run(chosen.folder / f"budget-{times:g}", times, None) for times in chosen.budgets]
     runs += [Run(chosen.folder / f"uniform-{width}", None, width) for width in chosen.uniform]
     prepared = prepare(config_of(runs[0], chosen, data), print)
     int8 = costs(prepared.network.build(prepared.network.uniform(8, 8)), chosen.arm)
-    rows: list[dict[str, Any]] = []
     for run in runs:
-        rows.append({"network": run.title, **figures(run, chosen, prepared, data, test)})
-        rows[-1] |= {f"{key}_of_int8": round(cost / int8[key], 3) for key, cost in rows[-1]["cost"].items()}
-        rows[-1]["lost"] = round(floating - rows[-1]["accuracy"], 4)
-        print(rows[-1], flush=True)
-        folder = RESULTS if chosen.keep else chosen.folder
-        found = {"float_network": chosen.network, "float_accuracy": round(floating, 4), "int8_cost": int8, "rows": rows}
-        write_json(NAME, command, found, folder)
-        write_markdown(NAME, command, table(floating, rows), folder)
-        chart(rows).save_png(folder / f"{NAME}.png")
+        row = {"network": run.title, **figures(run, chosen, prepared, data, test), "int8_cost": int8}
+        row |= {f"{key}_of_int8": round(cost / int8[key], 3) for key, cost in row["cost"].items()}
+        row["lost"] = round(floating - row["accuracy"], 4)
+        print(row, flush=True)
+        record.add(row)
+        chart(record.rows()).save_png((PLOTS if chosen.keep else chosen.folder) / f"{record.name}.png")
+
+
+def options_of(chosen: argparse.Namespace) -> str:
+    """What all networks of a result file have in common."""
+    start = Path(chosen.network)
+    of = f"--network {start.name if start.suffix else start} --epochs {chosen.epochs} --trials {chosen.trials}"
+    return of + (f" --images {chosen.images}" if chosen.images else "") + (" --arm" if chosen.arm else "")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result files, which grow with every network.
+
+    model, digest: name and SHA-256 of the float network's file. floating: its top-1 of the test images, in percent.
+    """
+
+    folder: Path
+    model: str
+    digest: str
+    floating: float
+    options: str
+
+    @property
+    def name(self) -> str:
+        """Of the files, without suffix."""
+        return f"{NAME}-{self.model}"
+
+    @property
+    def command(self) -> str:
+        """What makes them all."""
+        return f"python benchmarks/layer_widths.py --data TRAIN --test TEST --folder RUNS {self.options}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Of the networks so far that were made from this file."""
+        kept = kept_runs(self.name, self.command, self.folder)
+        return [row for row in kept if row["float_sha256"] == self.digest]
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Write both files with one more network, in place of an earlier one of the same budget or width."""
+        added = {**row, "float_sha256": self.digest, "date": today(), "processor": processor()}
+        others = [each for each in self.rows() if each["network"] != row["network"]]
+        rows = sorted([*others, added], key=lambda each: (not each["found_by"], -each["times_smaller"]))
+        write_json(self.name, self.command, {"float_accuracy": round(self.floating, 4), "runs": rows}, self.folder)
+        write_markdown(self.name, self.command, table(self.floating, rows), self.folder)
 
 
 def arguments() -> argparse.Namespace:
