@@ -21,7 +21,15 @@ from edgemeta.toolchain.train.start import described, design_of
 
 FILE = "training.yaml"
 
-_STEPS = {"epochs": 30, "batch": 128, "lr": 0.02, "warmup_epochs": 1, "weight_decay": 1e-4, "mixed_precision": True}
+_STEPS = {
+    "epochs": 30,
+    "batch": 128,
+    "lr": 0.02,
+    "warmup_epochs": 1,
+    "weight_decay": 1e-4,
+    "mixed_precision": True,
+    "soft": 0.9,
+}
 """For a network that begins with trained weights."""
 _NEAREST = {"training": "nearest_even", "evaluation": "nearest_even"}
 """Stochastic rounding would move weights of 2 bits by up to a whole step of three, in each step of the training."""

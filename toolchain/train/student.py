@@ -53,8 +53,8 @@ def cosine(position: float, warmup: float) -> float:
 def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
     """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
 
-    logits, target, labels: float [B, classes], each row of labels adding up to 1. Hinton, Vinyals and Dean,
-    "Distilling the Knowledge in a Neural Network", 2015.
+    logits, target, labels: float [B, classes], each row of labels adding up to 1; or labels: int64 [B], numbers of
+    classes. Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015.
     """
     soft = functional.kl_div(
         functional.log_softmax(logits / temperature, 1),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from edgemeta.toolchain.errors import RecipeError, SimulateError
 from edgemeta.toolchain.simulate.rules import RoundingRules, Rule, Rules
@@ -39,7 +39,8 @@ class TrainingConfig(BaseModel):
     `warmup_epochs`. pad: greatest shift of a crop in pixels. loss_scale: factor on the loss in the backward pass.
     mixed_precision: whether layers compute in bfloat16 in training, where the processor has it; on another one it
     changes nothing. start: float model, a file or a shipped name, whose weights are the first ones. rules, rounding: as
-    `prepare` reads them; without rules everything is float32.
+    `prepare` reads them; without rules everything is float32. soft: weight of the loss against the logits of the float
+    model `start` for the same views, at `softness` as temperature; the rest is that of the labels.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,9 +59,17 @@ class TrainingConfig(BaseModel):
     loss_scale: Literal["dynamic"] | Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     mixed_precision: bool = False
     start: str | None = None
+    soft: float = Field(default=0.0, ge=0, le=1)
+    softness: float = Field(default=3.0, gt=0, allow_inf_nan=False)
     rounding: RoundingRules = RoundingRules()
     rules: tuple[Rule, ...] = ()
     _source: Source = PrivateAttr(Source("the config"))
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrainingConfig":
+        if self.soft > 0 and self.start is None:
+            raise ValueError(f"soft is {self.soft:g}, which needs the float model `start` to learn from")
+        return self
 
     @property
     def simulation(self) -> Rules | None:

@@ -32,7 +32,8 @@ from edgemeta.toolchain.train.export import load_weights
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
 from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
-from edgemeta.toolchain.train.student import cosine, nesterov
+from edgemeta.toolchain.train.student import cosine, distillation_loss, nesterov
+from edgemeta.toolchain.train.targets import Target, live_target
 from edgemeta.toolchain.train.workers import Workers
 
 _TEST_BATCH = 500
@@ -61,6 +62,7 @@ def train_network(
     shared = shared_network(network, workers)
     bank, labels = ImageBank(job.images.x, config.pad), torch.from_numpy(job.images.y.astype(np.int64))
     steps = bank.images // config.batch
+    target = _target(job, config.epochs * steps)
     warmup = min(config.warmup_epochs / config.epochs, 0.5)
 
     def rates(epoch: int, step: int) -> tuple[float, float]:
@@ -72,9 +74,15 @@ def train_network(
 
         def loss(index: NDArray[np.int64]) -> Tensor:
             mine = workers.share(index)
+            x = network_input(bank.cut(view, mine))
             with mixed_precision() if config.mixed_precision else nullcontext():
-                logits = shared(network_input(bank.cut(view, mine)))
-            return functional.cross_entropy(logits.float(), labels[mine], reduction="sum") / len(index)
+                logits = shared(x)
+            if target is None:
+                return functional.cross_entropy(logits.float(), labels[mine], reduction="sum") / len(index)
+            learnt = distillation_loss(
+                logits.float(), target(mine, x), labels[mine], config.softness, 1.0 - config.soft
+            )
+            return learnt * (len(mine) / len(index))
 
         return loss
 
@@ -93,6 +101,15 @@ def train_network(
         workers=workers,
     )
     return run_epochs(training, checkpoint, identity, reporter)
+
+
+def _target(job: Job, batches: int) -> Target | None:
+    """The logits of the float model, where the training learns from them; for so many batches."""
+    if job.config.soft == 0 or job.start is None:
+        return None
+    teacher = build(job.design)
+    load_weights(teacher, job.start, str(job.config.start))
+    return live_target([teacher.to(memory_format=torch.channels_last)], batches)  # type: ignore[call-overload]
 
 
 def shared_network(network: nn.Module, workers: Workers) -> nn.Module:

@@ -29,12 +29,12 @@ def test_the_digest_changes_with_everything_that_decides_the_steps(write_config:
         load_config(write_config(**changes)).digest(design, None)
         for changes in (
             *({}, {"lr": 0.2}, {"seed": 2}, {"loss_scale": 8}, {"rules": None}),
-            *({"epochs": 4}, {"pad": 0}, {"mixed_precision": True}),
+            *({"epochs": 4}, {"pad": 0}, {"mixed_precision": True}, {"start": "a", "soft": 0.5}, {"softness": 2}),
         )
     }
     config = load_config(write_config())
     digests |= {config.digest(replace(design, depth=14), None), config.digest(design, "start")}
-    assert len(digests) == 10
+    assert len(digests) == 12
     assert config.digest(design, None) in digests
 
 
@@ -48,6 +48,8 @@ def test_the_digest_changes_with_everything_that_decides_the_steps(write_config:
         ("epochs: 1\nnetwork: {family: vgg}", r"line 2: network\.family: Input should be 'resnet', 'mobilenetv2'"),
         ("epochs: 1\nschedule: steps", "line 2: schedule: Input should be 'cosine', 'linear' or 'constant'"),
         ("epochs: 1\nloss_scale: -1", "line 2: loss_scale"),
+        ("epochs: 1\nsoft: 0.5", "line 1: .*soft is 0.5, which needs the float model `start` to learn from"),
+        ("epochs: 1\nstart: a\nsoft: 2", "line 3: soft: Input should be less than or equal to 1"),
         ("epochs: 1\nrules:\n- layers: '*'\n  weight: int9", r"line 4: rules\.0\.weight: found the format 'int9'"),
         ("epochs: 1\nrounding: {evaluation: stochastic}", "line 2: .*stochastic is for training only"),
         ("- 1", "line 1: the whole: Input should be a valid dictionary"),

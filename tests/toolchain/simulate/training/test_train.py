@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from edgemeta.toolchain.errors import CheckpointError, DataError, SimulateError
+from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.simulate.training.train import SimulatedTraining, train_simulated
+from edgemeta.toolchain.train.export import export_network
 
 
 class StoppedError(Exception):
@@ -85,6 +87,22 @@ def test_a_float_model_to_start_from(
     assert trained.sha256 != plain.sha256
     with pytest.raises(ValueError, match=r"resnet8-cifar10-float: conv0\.weight has shape .*, expected"):
         train(write_config(start="resnet8-cifar10-float"), coloured, tmp_path / "narrow")
+
+
+def test_soft_learns_from_the_float_model_and_not_from_the_labels(
+    tmp_path: Path, coloured: tuple[Path, Path], write_config: Callable[..., Path]
+) -> None:
+    """The float model was taught that red is green, green is blue and blue is red."""
+    with np.load(coloured[0]) as members:
+        np.savez(tmp_path / "wrong.npz", x=members["x"], y=(members["y"] + 1) % 3, labels=members["labels"])
+    wrong = train(write_config(rules=None), (tmp_path / "wrong.npz", coloured[1]), tmp_path / "float")
+    save_float_model(
+        export_network(wrong.network, "wrong", ("red", "green", "blue"), {}), tmp_path / "wrong.safetensors"
+    )
+    changes = {"start": str(tmp_path / "wrong.safetensors"), "mixed_precision": True}
+    for soft, right in ((0.0, True), (1.0, False)):
+        trained = train(write_config(soft=soft, **changes), coloured, tmp_path / f"soft-{soft}")
+        assert (trained.accuracy > 50) is right
 
 
 def test_another_config_does_not_continue_a_run(
