@@ -1,11 +1,11 @@
-r"""What error-first freezing and annealing are worth: incremental quantization with each rule, beside float.
+r"""What error-first freezing, annealing and fitted exponents are worth: incremental quantization, beside float.
 
     python benchmarks/power_of_two.py --data train.npz --folder RUNS --keep
 
-Nothing but bits, rule, annealing and seed differs between runs: all start from one converged float network, see the
-same views in the same order for a seed, and are retrained for the same epochs with the same loss. "float" is that
-network retrained for these epochs with nothing frozen, so that what the epochs alone are worth is not credited to a
-rule. Figures are of the training images that are held out, with activations in floating point.
+Nothing but bits, rule, annealing, exponents and seed differs between runs: all start from one converged float network,
+see the same views in the same order for a seed, and are retrained for the same epochs with the same loss. "float" is
+that network retrained for these epochs with nothing frozen, so that what the epochs alone are worth is not credited to
+a rule. Figures are of the training images that are held out, with activations in floating point.
 
 Each run has its folder below RUNS; a run that was begun is continued, a finished one is read, so the study can be
 stopped at any time. After each run the results of its network so far are written: power-of-two-NAME.json, .md and a
@@ -32,6 +32,7 @@ from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.incremental.freezing import RULES
 from edgemeta.toolchain.incremental.settings import PAPER_SHARES, IncrementalSettings
 from edgemeta.toolchain.line_chart import LineChart, Series
+from edgemeta.toolchain.quantize.exponents import ExponentChoice
 from edgemeta.toolchain.train.run_folder import opened_run
 
 if TYPE_CHECKING:
@@ -40,8 +41,17 @@ if TYPE_CHECKING:
 
 NAME = "power-of-two"
 HEAT = 1.0
-METHODS = ("float", *(f"{rule}{annealed}" for rule in RULES for annealed in (", annealed", "")))
-"""What is frozen first, with annealing or without; of "float" nothing."""
+_LARGEST = ", max exponents"
+METHODS = (
+    "float",
+    *(f"{rule}{annealed}" for rule in RULES for annealed in (", annealed", "")),
+    *(f"{papers}{_LARGEST}" for papers in ("error, annealed", "magnitude")),
+)
+"""What is frozen first, with annealing or without; of "float" nothing.
+
+The exponents are those of least square error; in the last two, which are the paper's method and INQ, those up to the
+layer's largest weight.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Run:
 
     def folder(self, root: Path) -> Path:
         """Its place below the study's folder."""
-        kind = "float" if self.bits is None else f"{self.bits}-bit/{self.method.replace(', ', '-')}"
+        kind = "float" if self.bits is None else f"{self.bits}-bit/{self.method.replace(', ', '-').replace(' ', '-')}"
         return root / kind / f"seed-{self.seed}"
 
     def settings(self, epochs: int) -> IncrementalSettings:
@@ -62,8 +72,9 @@ class Run:
         if self.bits is None:
             return IncrementalSettings(shares=(0.0,) * len(PAPER_SHARES), heat=0.0, epochs=epochs, seed=self.seed)
         rule = next(each for each in RULES if self.method.startswith(each))
-        heat = HEAT if self.method.endswith(", annealed") else 0.0
-        return IncrementalSettings(self.bits, rule=rule, heat=heat, epochs=epochs, seed=self.seed)
+        heat = HEAT if ", annealed" in self.method else 0.0
+        exponents: ExponentChoice = "max" if self.method.endswith(_LARGEST) else "mse"
+        return IncrementalSettings(self.bits, rule=rule, exponents=exponents, heat=heat, epochs=epochs, seed=self.seed)
 
 
 def main() -> None:

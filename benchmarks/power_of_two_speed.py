@@ -98,7 +98,7 @@ def forms_of(model: FloatModel) -> dict[str, Model]:
     for layer in model.layers:
         if isinstance(layer, Conv | Dense):
             values = torch.from_numpy(layer.weight.copy())
-            projection = Projection(values, BITS)
+            projection = Projection(values, BITS, "mse")
             stored[layer.name] = projection.stored(projection(values).numpy())
     prepared = Prepared(model, images, Observer())
 

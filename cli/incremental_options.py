@@ -9,6 +9,7 @@ import click
 from edgemeta.toolchain.incremental.command import Incremental
 from edgemeta.toolchain.incremental.freezing import RULES, Rule
 from edgemeta.toolchain.incremental.settings import BITS, IncrementalSettings
+from edgemeta.toolchain.quantize.exponents import EXPONENT_CHOICES, ExponentChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +54,13 @@ _OPTIONS = (
         default=_DEFAULT.rule,
         show_default=True,
         help="Incremental: what is frozen first: the largest error (the paper), the greatest magnitude (INQ), or any.",
+    ),
+    click.option(
+        "--exponents",
+        type=click.Choice(EXPONENT_CHOICES),
+        default=_DEFAULT.exponents,
+        show_default=True,
+        help="Incremental: powers of two of a layer: up to its largest weight (INQ), or those of least square error.",
     ),
     click.option(
         "--epochs",
@@ -108,6 +116,7 @@ def incremental_of(
     threads: int | None,
     bits: str,
     rule: Rule,
+    exponents: ExponentChoice,
     **settings: Any,
 ) -> Incremental | None:
     """What the options say, for scheme incremental. Raises click.UsageError for missing or superfluous paths."""
@@ -117,5 +126,5 @@ def incremental_of(
         return None
     if train is None or folder is None:
         raise click.UsageError("--scheme incremental needs --train and --folder")
-    chosen = IncrementalSettings(bits=int(bits), rule=rule, **settings)
+    chosen = IncrementalSettings(bits=int(bits), rule=rule, exponents=exponents, **settings)
     return Incremental(train, folder, chosen, alternates, fresh, threads)

@@ -26,16 +26,17 @@ FOUND = {
 }
 
 
-def test_runs_differ_in_bits_rule_annealing_and_seed_alone() -> None:
+def test_runs_differ_in_bits_method_and_seed_alone() -> None:
     runs = all_runs([1, 2, 3], [5, 4, 3])
-    assert len(runs) == len(set(runs)) == 3 * (1 + 3 * 3 * 2)
+    assert len(runs) == len(set(runs)) == 3 * (1 + 3 * (3 * 2 + 2))
     assert len({run.folder(Path("r")) for run in runs}) == len(runs)
     for run in runs:
         settings = run.settings(3)
         assert settings.all_epochs == 12
         same = (settings.lr, settings.batch, settings.soft, settings.softness, settings.weight_decay, settings.held_out)
         assert same == (0.02, 128, 0.9, 3.0, 2e-4, 0.1)
-    assert len({(run.settings(3).rule, run.settings(3).heat) for run in runs if run.bits}) == 6 == len(METHODS) - 1
+    methods = {(each.rule, each.heat, each.exponents) for each in (run.settings(3) for run in runs if run.bits)}
+    assert len(methods) == 8 == len(METHODS) - 1
     assert all_runs([2], [3], ["float", "error"]) == [Run(2), Run(2, 3, "error")]
 
 

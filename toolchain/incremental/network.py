@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from edgemeta.toolchain.incremental.freezing import Rule, freeze, priorities, release
 from edgemeta.toolchain.incremental.projection import Projection
+from edgemeta.toolchain.quantize.exponents import ExponentChoice
 from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
@@ -20,13 +21,13 @@ class PartlyFrozen(nn.Module):
     are not. projections: by the names of these layers, from the weights that the network has now.
     """
 
-    def __init__(self, chain: Chain, bits: int) -> None:
+    def __init__(self, chain: Chain, bits: int, exponents: ExponentChoice) -> None:
         super().__init__()
         self.chain = chain
         self._weights: Mapping[str, Tensor] = {
             name: each.weight for name, each in chain.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)
         }
-        self.projections = {name: Projection(weight, bits) for name, weight in self._weights.items()}
+        self.projections = {name: Projection(weight, bits, exponents) for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             self.register_buffer(f"frozen_{name}", torch.zeros_like(weight, dtype=torch.bool))
             self.register_buffer(f"released_{name}", torch.zeros_like(weight, dtype=torch.bool))

@@ -1,37 +1,35 @@
 """The nearest power of two of a weight, with the format and the rounding of the simulator."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from edgemeta.model.weights import PowerOfTwoWeights
+from edgemeta.toolchain.quantize.exponents import ExponentChoice, least_exponents
 from edgemeta.toolchain.quantize.power_types import encoded
 from edgemeta.toolchain.simulate.formats import PowerOfTwo
 from edgemeta.toolchain.simulate.rounding import round_to_grid
-from edgemeta.toolchain.simulate.scales import scales
 
 
 class Projection:
-    """0 or +-2**k for k = n2 .. n1, with b bits, for one layer: n1 = floor(log2(4 max|w| / 3)), n2 = n1 + 1 - 2**(b-2).
+    """0 or +-2**k for k = n2 .. n1 = n2 - 1 + 2**(b - 2), with b bits, for one layer: `exponents.least_exponents`.
 
     The exponents are those of the weights that it is made from, and stay when these are trained on. A weight becomes
     the nearest value; halfway between two powers the greater one, halfway between 0 and 2**n2 it becomes 0; beyond
     2**n1 it becomes 2**n1. `greatest` is 2**n1, `least` 2**n2.
     """
 
-    def __init__(self, weights: Tensor, bits: int) -> None:
-        self._kind = PowerOfTwo(bits=bits)
-        largest = weights.detach().abs().amax().reshape(1, 1)
-        self._scale = scales(self._kind, torch.cat((-largest, largest), 1)).scale
+    def __init__(self, weights: Tensor, bits: int, exponents: ExponentChoice) -> None:
+        self._grid = PowerOfTwo(bits=bits).grid
+        row = weights.detach().double().reshape(1, -1).numpy()
         self.bits = bits
-        self.greatest = float(self._scale)
-        self.least = self.greatest * 2.0**self._kind.grid.quantum
+        self.least = 2.0 ** int(least_exponents(row, bits, exponents)[0])
+        self.greatest = self.least / 2.0**self._grid.quantum
 
     def __call__(self, weights: Tensor) -> Tensor:
         """The value of each weight, float32 of the same shape; exact, as scales are powers of two."""
-        scaled = weights.detach().float() / self._scale
-        return round_to_grid(scaled, self._kind.grid, "nearest_even") * self._scale
+        scaled = weights.detach().float() / self.greatest
+        return round_to_grid(scaled, self._grid, "nearest_even") * self.greatest
 
     def stored(self, values: NDArray[np.float32]) -> PowerOfTwoWeights:
         """Values of this format as the model file has them."""

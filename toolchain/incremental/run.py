@@ -63,7 +63,7 @@ def retrained(
         settings.digest(weights_digest(teacher)),
         data_digest(train) if alternates is None else data_digest(train, alternates),
     )
-    network = PartlyFrozen(chain, settings.bits)
+    network = PartlyFrozen(chain, settings.bits, settings.exponents)
     return retrain(network, settings, material, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
 
 

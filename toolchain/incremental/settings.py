@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.incremental.freezing import RULES, Rule
+from edgemeta.toolchain.quantize.exponents import EXPONENT_CHOICES, ExponentChoice
 
 BITS = (5, 4, 3)
 PAPER_SHARES = (0.2, 0.5, 0.7, 1.0)
@@ -18,18 +19,19 @@ class IncrementalSettings:
     """Parameters of an incremental quantization; a checkpoint belongs to one set of them.
 
     bits: of a weight's code. shares: Rq, the share of each layer's weights that is frozen after each step. rule: what
-    is frozen first. epochs: passes over the training images after each freezing. heat: temperature T of the annealing
-    in the first epoch of a step, falling to 0 in its last; in every epoch each frozen weight is released with the
-    probability exp(-1 / T) and frozen again at its end; 0: no annealing. lr: learning rate at the start of each step,
-    falling to zero along half a cosine. soft: weight of the loss against the float network's logits, at `softness` as
-    temperature; the rest is that of the labels. pad: greatest shift of a crop in pixels. alternate_share: probability
-    of using the alternative pixels of an image that has them. held_out: share of the training images of each class that
-    is only measured.
+    is frozen first. exponents: how those of a layer are chosen (`least_exponents`). epochs: passes over the training
+    images after each freezing. heat: temperature T of the annealing in the first epoch of a step, falling to 0 in its
+    last; in every epoch each frozen weight is released with the probability exp(-1 / T) and frozen again at its end; 0:
+    no annealing. lr: learning rate at the start of each step, falling to zero along half a cosine. soft: weight of the
+    loss against the float network's logits, at `softness` as temperature; the rest is that of the labels. pad: greatest
+    shift of a crop in pixels. alternate_share: probability of using the alternative pixels of an image that has them.
+    held_out: share of the training images of each class that is only measured.
     """
 
     bits: int = 5
     shares: tuple[float, ...] = PAPER_SHARES
     rule: Rule = "error"
+    exponents: ExponentChoice = "mse"
     heat: float = 1.0
     epochs: int = 2
     batch: int = 128
@@ -48,6 +50,8 @@ class IncrementalSettings:
             raise QuantizeError(f"bits is {self.bits}, expected one of {', '.join(map(str, BITS))}")
         if self.rule not in RULES:
             raise QuantizeError(f"the rule is {self.rule!r}, expected one of {', '.join(RULES)}")
+        if self.exponents not in EXPONENT_CHOICES:
+            raise QuantizeError(f"exponents is {self.exponents!r}, expected one of {', '.join(EXPONENT_CHOICES)}")
         ends = (0.0, *self.shares, 1.0)
         if not self.shares or any(b < a for a, b in pairwise(ends)):
             raise QuantizeError(f"the shares are {self.text_of_shares}, expected growing numbers from 0 to 1")

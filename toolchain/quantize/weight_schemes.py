@@ -13,6 +13,7 @@ from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
 from edgemeta.toolchain.decompose.binary import Decomposition, decompose
 from edgemeta.toolchain.decompose.integer import INT8_BITS, integer_form
 from edgemeta.toolchain.float_model.graph import Float32
+from edgemeta.toolchain.quantize.exponents import least_exponents, nearest
 from edgemeta.toolchain.quantize.weights import best_scales, rounded
 
 WeightSchemeName = Literal["binary", "fixed", "power-of-two"]
@@ -101,9 +102,9 @@ class Fixed:
 
 
 class PowerOfTwo:
-    """0 or +-2**k with k = n2 .. n1, n1 = floor(log2(4 max|w| / 3)), n2 = n1 + 1 - 2**(b - 2) for b = `width` bits.
+    """0 or +-2**k with 2**(b - 2) exponents k in a row for b = `width` bits, those of least square error (`exponents`).
 
-    The exponents are those of incremental quantization (Yamamoto et al.), without its retraining.
+    As incremental quantization has them (Yamamoto et al.), without its retraining.
     """
 
     name: WeightSchemeName = "power-of-two"
@@ -111,17 +112,13 @@ class PowerOfTwo:
 
     def integers(self, weight: Float32, width: int, per_channel: bool, least_scale: Scales) -> PowerOfTwoWeights:
         """As WeightScheme; each weight takes the nearest value, at a tie the one of greater magnitude."""
-        rows = weight.reshape(len(weight), -1).astype(np.float64)
-        greatest, least = np.abs(rows).max(1), least_scale
-        if not per_channel:
-            greatest, least = greatest.max(keepdims=True), least.max(keepdims=True)
-        most = np.floor(np.log2(4 * np.where(greatest > 0, greatest, 1.0) / 3))
-        bottom = most + 1 - 2 ** (width - 2)
-        bottom = np.maximum(bottom, np.ceil(np.log2(np.maximum(least, 2.0**-1000))))
-        magnitudes = np.array([0.0, *(2.0 ** np.arange(2 ** (width - 2)))])
-        found = np.searchsorted((magnitudes[1:] + magnitudes[:-1]) / 2, np.abs(rows) / 2.0 ** bottom[:, None], "right")
+        rows = weight.reshape(len(weight) if per_channel else 1, -1).astype(np.float64)
+        least = least_scale if per_channel else least_scale.max(keepdims=True)
+        bottom = least_exponents(rows, width, "mse")
+        bottom = np.maximum(bottom, np.ceil(np.log2(np.maximum(least, 2.0**-1000))).astype(np.int64))
+        found = nearest(rows, width, bottom)
         codes = found | np.where((rows < 0) & (found > 0), 1 << (width - 1), 0)
-        return PowerOfTwoWeights(codes.astype(np.uint8).reshape(weight.shape), width, 2.0**bottom)
+        return PowerOfTwoWeights(codes.astype(np.uint8).reshape(weight.shape), width, np.ldexp(1.0, bottom))
 
     def size(self, shape: tuple[int, ...], width: int) -> int:
         """`width` bits for each weight, 64 for each scale."""

@@ -15,7 +15,7 @@ from edgemeta.toolchain.train.student import nesterov
 @pytest.fixture
 def network() -> PartlyFrozen:
     torch.manual_seed(5)
-    return PartlyFrozen(build(Design(width=0.25)), 4)
+    return PartlyFrozen(build(Design(width=0.25)), 4, "max")
 
 
 def values(network: PartlyFrozen) -> list[Any]:
@@ -88,6 +88,6 @@ def test_the_error_rule_freezes_the_largest_errors(network: PartlyFrozen) -> Non
 
 def test_masks_are_part_of_the_state(network: PartlyFrozen) -> None:
     network.freeze(0.5, "error", np.random.default_rng(0))
-    other = PartlyFrozen(build(Design(width=0.25)), 4)
+    other = PartlyFrozen(build(Design(width=0.25)), 4, "max")
     other.load_state_dict(network.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(masks(network), masks(other), strict=True))

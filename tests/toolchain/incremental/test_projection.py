@@ -41,7 +41,7 @@ def nearest(weight: float, allowed: list[Fraction]) -> Fraction:
 def test_every_weight_becomes_the_nearest_level(bits: int, weights: Any) -> None:
     if not weights.any():
         return
-    projection = Projection(torch.from_numpy(weights), bits)
+    projection = Projection(torch.from_numpy(weights), bits, "max")
     allowed = levels(float(np.abs(weights).max()), bits)
     assert (projection.least, projection.greatest) == (float(allowed[1]), float(allowed[-1]))
     found = projection(torch.from_numpy(weights)).numpy()
@@ -51,7 +51,7 @@ def test_every_weight_becomes_the_nearest_level(bits: int, weights: Any) -> None
 
 @pytest.mark.parametrize("bits", [3, 4, 5])
 def test_ties_go_up_but_to_zero_below_the_least(bits: int) -> None:
-    projection = Projection(torch.tensor([1.0]), bits)
+    projection = Projection(torch.tensor([1.0]), bits, "max")
     least = projection.least
     halves = torch.tensor([least / 2, -least / 2, 1.5 * least, -1.5 * least, 0.75, np.nextafter(np.float32(0.75), 0)])
     assert projection(halves).tolist() == [0, 0, 2 * least, -2 * least, 1, 0.5]
@@ -59,16 +59,29 @@ def test_ties_go_up_but_to_zero_below_the_least(bits: int) -> None:
 
 def test_n1_changes_at_three_quarters_and_stays_when_weights_grow() -> None:
     below = float(np.nextafter(np.float32(0.75), np.float32(0)))
-    assert [Projection(torch.tensor([top, 0.1]), 5).greatest for top in (0.75, below, 1.49, 1.5)] == [1, 0.5, 1, 2]
-    projection = Projection(torch.tensor([0.75]), 4)
+    assert [Projection(torch.tensor([top, 0.1]), 5, "max").greatest for top in (0.75, below, 1.49, 1.5)] == [
+        1,
+        0.5,
+        1,
+        2,
+    ]
+    projection = Projection(torch.tensor([0.75]), 4, "max")
     assert projection(torch.tensor([100.0, -3.0])).tolist() == [1, -1]
+
+
+def test_the_exponents_of_least_square_error() -> None:
+    """Most weights are about 0.1: of two powers 0.125 is one, though the largest weight is 1."""
+    weights = torch.tensor([1.0] + 1000 * [0.1])
+    projection = Projection(weights, 3, "mse")
+    assert (projection.least, projection.greatest) == (0.125, 0.25)
+    assert projection(weights)[:2].tolist() == [0.25, 0.125]
 
 
 @pytest.mark.parametrize("bits", [3, 4, 5])
 def test_stored_weights_decode_to_the_same_values(bits: int) -> None:
     rng = np.random.default_rng(bits)
     weights = torch.from_numpy(rng.normal(0, 0.2, (6, 3, 3, 5)).astype(np.float32))
-    projection = Projection(weights, bits)
+    projection = Projection(weights, bits, "mse")
     values = projection(weights).numpy()
     stored = projection.stored(values)
     assert stored.bits == bits
