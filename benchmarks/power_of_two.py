@@ -100,7 +100,8 @@ def main() -> None:
     if chosen.images is not None:
         images = images.balanced(chosen.images)
     digest = hashlib.sha256(find(chosen.start).read_bytes()).hexdigest()
-    record = Record(RESULTS if chosen.keep else chosen.folder, model.name, digest, options_of(chosen))
+    results = RESULTS if chosen.keep else chosen.folder
+    record = Record(results, model.name, digest, chosen.images, options_of(chosen))
     runs = all_runs(chosen.seeds, chosen.bits, chosen.methods)
     for number, run in enumerate(runs, 1):
         accuracy = accuracy_of(run, chosen.epochs, model, images, chosen.folder)
@@ -143,17 +144,22 @@ def accuracy_of(run: Run, epochs: int, model: "FloatModel", images: "Dataset", r
 
 @dataclass(frozen=True)
 class Record:
-    """The result files of a network's runs, which grow with every run. model, digest: name and SHA-256 of its file."""
+    """The result files of a network's runs, which grow with every run.
+
+    model, digest: name and SHA-256 of its file. images: to retrain with, None: all.
+    """
 
     folder: Path
     model: str
     digest: str
+    images: int | None
     options: str
 
     @property
     def name(self) -> str:
         """Of the files, without suffix."""
-        return f"{NAME}-{self.model}"
+        part = "" if self.images is None else f"-{self.images}-images"
+        return f"{NAME}-{self.model}{part}"
 
     @property
     def command(self) -> str:

@@ -55,15 +55,16 @@ def test_table_and_plot() -> None:
 
 
 def test_a_record_grows_by_runs_from_the_same_network_with_the_same_options(tmp_path: Path) -> None:
-    record = Record(tmp_path, "small", "a digest", "--epochs 3")
+    record = Record(tmp_path, "small", "a digest", None, "--epochs 3")
     for run in reversed(FOUND):
         record.add(run, FOUND[run])
     assert list(record.results().items()) == list(FOUND.items())
     assert {path.name for path in tmp_path.iterdir()} == {"power-of-two-small.json", "power-of-two-small.md"}
     record.add(Run(2), 89.5)
     assert record.results() == {**FOUND, Run(2): 89.5}
-    assert Record(tmp_path, "small", "another digest", "--epochs 3").results() == {}
-    assert Record(tmp_path, "small", "a digest", "--epochs 1").results() == {}
+    assert Record(tmp_path, "small", "another digest", None, "--epochs 3").results() == {}
+    assert Record(tmp_path, "small", "a digest", None, "--epochs 1").results() == {}
+    assert Record(tmp_path, "small", "a digest", 400, "--epochs 3").name == "power-of-two-small-400-images"
 
 
 @pytest.fixture
