@@ -30,7 +30,7 @@ from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.incremental.freezing import RULES
-from edgemeta.toolchain.incremental.settings import PAPER_SHARES, IncrementalSettings
+from edgemeta.toolchain.incremental.settings import BITS, PAPER_SHARES, IncrementalSettings
 from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.quantize.exponents import ExponentChoice
 from edgemeta.toolchain.train.run_folder import opened_run
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="use so many training images")
     parser.add_argument("--epochs", type=int, default=3, help="epochs of each of the four steps")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--bits", type=int, nargs="+", default=[5, 4, 3], choices=(5, 4, 3))
+    parser.add_argument("--bits", type=int, nargs="+", default=[5, 4, 3], choices=BITS)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, metavar="METHOD")
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--keep", action="store_true", help="write into benchmarks/results and docs/images")

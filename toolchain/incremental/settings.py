@@ -10,7 +10,7 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.incremental.freezing import RULES, Rule
 from edgemeta.toolchain.quantize.exponents import EXPONENT_CHOICES, ExponentChoice
 
-BITS = (5, 4, 3)
+BITS = (5, 4, 3, 2)
 PAPER_SHARES = (0.2, 0.5, 0.7, 1.0)
 
 

@@ -36,7 +36,7 @@ def nearest(weight: float, allowed: list[Fraction]) -> Fraction:
     return -chosen if weight < 0 else chosen
 
 
-@pytest.mark.parametrize("bits", [3, 4, 5])
+@pytest.mark.parametrize("bits", [2, 3, 4, 5])
 @given(weights=hnp.arrays(np.float32, st.integers(1, 12), elements=FLOATS))
 def test_every_weight_becomes_the_nearest_level(bits: int, weights: Any) -> None:
     if not weights.any():
@@ -77,7 +77,7 @@ def test_the_exponents_of_least_square_error() -> None:
     assert projection(weights)[:2].tolist() == [0.25, 0.125]
 
 
-@pytest.mark.parametrize("bits", [3, 4, 5])
+@pytest.mark.parametrize("bits", [2, 3, 4, 5])
 def test_stored_weights_decode_to_the_same_values(bits: int) -> None:
     rng = np.random.default_rng(bits)
     weights = torch.from_numpy(rng.normal(0, 0.2, (6, 3, 3, 5)).astype(np.float32))

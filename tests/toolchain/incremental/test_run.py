@@ -111,7 +111,7 @@ def test_images_that_do_not_fit_are_refused(tmp_path: Path, small: FloatModel, i
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"bits": 6}, "bits is 6, expected one of 5, 4, 3"),
+        ({"bits": 6}, "bits is 6, expected one of 5, 4, 3, 2"),
         ({"rule": "largest"}, "the rule is 'largest', expected one of error, magnitude, random"),
         ({"shares": (0.5, 0.2)}, "the shares are 0.5, 0.2, expected growing numbers from 0 to 1"),
         ({"shares": (0.5, 1.2)}, "the shares are 0.5, 1.2, expected growing numbers from 0 to 1"),
