@@ -4,8 +4,8 @@
 
 ResNet-20 (CIFAR-10's form), batch 128, random images, two threads, stochastic rounding: forward, backward and a step of
 SGD. The formats take turns, step by step; the ratio is of the medians. Memory is the greatest resident size of a
-process of its own that makes three steps, less that of one that makes none. Prints a table, and writes
-results/simulate-time.json and results/simulate-time.md.
+process of its own that makes three steps, less that of one that makes none, the median of three such pairs. Prints a
+table, and writes results/simulate-time.json and results/simulate-time.md.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def main() -> None:
         print(_greatest_resident_size())
         return
     times = take_turns({name: run_of(name) for name in TIMED}, chosen.steps)
-    memory = {name: _kilobytes(name, 3) - _kilobytes(name, 0) for name in TIMED}
+    memory = {name: median(_kilobytes(name, 3) - _kilobytes(name, 0) for _ in range(3)) for name in TIMED}
     rows = {
         name: {
             "milliseconds": round(1000 * times[name], 1),
