@@ -1,6 +1,7 @@
 """Exponents of power-of-two weights: against plain rational arithmetic and a search over all of them."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.float_model.graph import Conv, Dense
 from edgemeta.toolchain.quantize.exponents import least_exponents, magnitudes, nearest
 
 ROWS = hnp.arrays(
@@ -54,6 +58,16 @@ def test_one_large_weight_does_not_take_the_values_from_all_others() -> None:
 
 def test_equal_errors_take_the_greatest_exponents() -> None:
     assert least_exponents(np.zeros((1, 4)), 5, "mse").tolist() == [-7]
+
+
+def test_trained_layers_have_the_same_exponents_with_five_bits_and_others_with_three(repository: Path) -> None:
+    """What decision 66 says: 5 bits cover the weights either way, 3 bits do not."""
+    for network in ("resnet8-cifar10-float", str(repository / "benchmarks/models/resnet20-cifar10-float.safetensors")):
+        layers = [each for each in load_float_model(find(network)).layers if isinstance(each, Conv | Dense)]
+        rows = [layer.weight.reshape(1, -1).astype(np.float64) for layer in layers]
+        for bits, differ in ((5, 0), (3, len(rows))):
+            found = [least_exponents(row, bits, "max") != least_exponents(row, bits, "mse") for row in rows]
+            assert sum(map(bool, found)) == differ
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 5])
