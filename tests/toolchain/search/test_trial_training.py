@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgemeta.model.file import load
 from edgemeta.toolchain.errors import SearchError
@@ -16,6 +17,7 @@ from edgemeta.toolchain.search.run import RESULT, search
 
 pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
+from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.networks import build
@@ -24,24 +26,38 @@ from edgemeta.toolchain.train.start import ENTRY, described
 LABELS = ("dark", "grey", "light")
 TRAINED = {"scheme": "fixed", "weights": [2, 4, 8], "features": [4, 8], "sensitivity": 0, "seeds": 0, "trials": 4}
 TRAINING = {"images": 60, "epochs": [1, 2], "batch": 20, "lr": 0.05}
+TEACHING_STEPS = 30
 
 
 @pytest.fixture(scope="module")
 def trainable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A residual network with random weights, and images that it can learn to tell apart by their light."""
-    import torch
-
+    """A small trained residual network, and images that it tells apart by their light."""
     folder = tmp_path_factory.mktemp("trainable")
-    torch.manual_seed(1)
-    design = Design(len(LABELS), 24, width=0.125)
-    model = export_network(build(design).eval(), "tiny", LABELS, {ENTRY: described(design)})
-    save_float_model(model, folder / "float.safetensors")
     rng = np.random.default_rng(4)
     y = np.arange(180) % len(LABELS)
     x = np.clip(rng.normal(50 + 75 * y[:, None, None, None], 30, (180, 24, 24, 3)), 0, 255).astype(np.uint8)
     np.savez(folder / "data.npz", x=x, y=y, labels=np.array(LABELS))
+    design = Design(len(LABELS), 24, width=0.125)
+    model = export_network(_trained(design, x, y), "tiny", LABELS, {ENTRY: described(design)})
+    save_float_model(model, folder / "float.safetensors")
     files = {"network": str(folder / "float.safetensors"), "data": str(folder / "data.npz")}
     return {**files, "rungs": None, "training": TRAINING}
+
+
+def _trained(design: Design, x: NDArray[np.uint8], y: NDArray[np.int64]) -> Chain:
+    """A network that classifies uint8 images [N, H, W, 3]: what the trials learn from must itself be right."""
+    import torch
+
+    torch.manual_seed(1)
+    network = build(design)
+    images = torch.from_numpy(x).permute(0, 3, 1, 2).contiguous() / 128 - 1
+    steps = torch.optim.Adam(network.parameters(), 0.01)
+    for _ in range(TEACHING_STEPS):
+        steps.zero_grad()
+        loss: Any = torch.nn.functional.cross_entropy(network(images), torch.from_numpy(y))
+        loss.backward()
+        steps.step()
+    return network.eval()
 
 
 @pytest.mark.gate("4 s each: a search with training")
@@ -67,8 +83,7 @@ def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
     assert isinstance(study, dict)
     assert study["training"] == {**TRAINING, "epochs": 2}
     assert study["judged_accuracy"] == chosen.accuracy
-    if scheme == "fixed":
-        assert chosen.accuracy > 0.5
+    assert chosen.accuracy > 0.5
 
 
 @pytest.mark.gate("6 s: two searches with training")
