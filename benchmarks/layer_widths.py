@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 
 from benchmarks.popcount_networks import least_time
-from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_study import sets
 from edgemeta.kernels.cpu.library import FORMS, best_isa
 from edgemeta.model.atomic_write import write_atomically
@@ -80,7 +80,8 @@ def main() -> None:
     images = open_images(test, float_model.labels, print)
     floating = 100 * evaluate_float(float_model, images, lambda _done, _total: None).top1
     digest = hashlib.sha256(find(chosen.network).read_bytes()).hexdigest()
-    record = Record(RESULTS if chosen.keep else chosen.folder, float_model.name, digest, floating, options_of(chosen))
+    results, plots = (RESULTS, PLOTS) if chosen.keep else (chosen.folder, chosen.folder)
+    files = result_files(results, float_model.name, digest, chosen.images, options_of(chosen))
     runs = [Run(chosen.folder / f"budget-{times:g}", times, None) for times in chosen.budgets]
     runs += [Run(chosen.folder / f"uniform-{width}", None, width) for width in chosen.uniform]
     prepared = prepare(config_of(runs[0], chosen, data), print)
@@ -90,8 +91,8 @@ def main() -> None:
         row |= {f"{key}_of_int8": round(cost / int8[key], 3) for key, cost in row["cost"].items()}
         row["lost"] = round(floating - row["accuracy"], 4)
         print(row, flush=True)
-        record.add(row)
-        chart(record.rows()).save_png((PLOTS if chosen.keep else chosen.folder) / f"{record.name}.png")
+        add(files, floating, row)
+        chart(files.runs()).save_png(plots / f"{files.name}.png")
 
 
 def options_of(chosen: argparse.Namespace) -> str:
@@ -101,41 +102,16 @@ def options_of(chosen: argparse.Namespace) -> str:
     return of + (f" --images {chosen.images}" if chosen.images else "") + (" --arm" if chosen.arm else "")
 
 
-@dataclass(frozen=True)
-class Record:
-    """The result files, which grow with every network.
-
-    model, digest: name and SHA-256 of the float network's file. floating: its top-1 of the test images, in percent.
-    """
-
-    folder: Path
-    model: str
-    digest: str
-    floating: float
-    options: str
-
-    @property
-    def name(self) -> str:
-        """Of the files, without suffix."""
-        return f"{NAME}-{self.model}"
-
-    @property
-    def command(self) -> str:
-        """What makes them all."""
-        return f"python benchmarks/layer_widths.py --data TRAIN --test TEST --folder RUNS {self.options}"
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Of the networks so far that were made from this file."""
-        kept = kept_runs(self.name, self.command, self.folder)
-        return [row for row in kept if row["float_sha256"] == self.digest]
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Write both files with one more network, in place of an earlier one of the same budget or width."""
-        added = {**row, "float_sha256": self.digest, "date": today(), "processor": processor()}
-        others = [each for each in self.rows() if each["network"] != row["network"]]
-        rows = sorted([*others, added], key=lambda each: (not each["found_by"], -each["times_smaller"]))
-        write_json(self.name, self.command, {"float_accuracy": round(self.floating, 4), "runs": rows}, self.folder)
-        write_markdown(self.name, self.command, table(self.floating, rows), self.folder)
+def result_files(folder: Path, model: str, digest: str, images: int | None, options: str) -> GrowingResult:
+    """Of a float network's runs. model, digest: name and SHA-256 of its file. images: to train with, None: all."""
+    return GrowingResult(
+        f"{NAME}-{model}{part_of(images)}",
+        f"python benchmarks/layer_widths.py --data TRAIN --test TEST --folder RUNS {options}",
+        folder,
+        {"float_sha256": digest},
+        ("network",),
+        lambda row: (not row["found_by"], -row["times_smaller"]),
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -215,6 +191,11 @@ def costs(model: Model, arm: bool) -> dict[str, float]:
     if arm:
         found["instructions"] = round(instructions_per_image(MACHINES[0], model))
     return found
+
+
+def add(files: GrowingResult, floating: float, row: dict[str, Any]) -> None:
+    """Write the files with one more network. floating: top-1 of the float network in percent."""
+    files.add(row, {"float_accuracy": round(floating, 4)}, lambda rows: table(floating, rows))
 
 
 def table(floating: float, rows: list[dict[str, Any]]) -> str:

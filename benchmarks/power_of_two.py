@@ -7,7 +7,7 @@ see the same views in the same order for a seed, and are retrained for the same 
 that network retrained for these epochs with nothing frozen, so that what the epochs alone are worth is not credited to
 a rule. Figures are of the training images that are held out, with activations in floating point.
 
-Each run has its folder below RUNS; a run that was begun is continued, a finished one is read, so the study can be
+Each run has its folder below RUNS, by network; a run that was begun is continued, a finished one is read, so the study can be
 stopped at any time. After each run the results of its network so far are written: power-of-two-NAME.json, .md and a
 plot, .png, into RUNS, or with --keep into benchmarks/results, the plot into docs/images. What an earlier command with
 the same network, images and epochs wrote there stays, so seeds, bits and methods can be run one after the other, on
@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
@@ -101,14 +101,15 @@ def main() -> None:
         images = images.balanced(chosen.images)
     digest = hashlib.sha256(find(chosen.start).read_bytes()).hexdigest()
     results = RESULTS if chosen.keep else chosen.folder
-    record = Record(results, model.name, digest, chosen.images, options_of(chosen))
+    files = result_files(results, model.name, digest, chosen.images, options_of(chosen))
+    folder = chosen.folder / f"{model.name}{part_of(chosen.images)}"
     runs = all_runs(chosen.seeds, chosen.bits, chosen.methods)
     for number, run in enumerate(runs, 1):
-        accuracy = accuracy_of(run, chosen.epochs, model, images, chosen.folder)
+        accuracy = accuracy_of(run, chosen.epochs, model, images, folder)
         bits = "" if run.bits is None else f"{run.bits} bits, "
         print(f"{number} of {len(runs)}: {bits}{run.method}, seed {run.seed}: {accuracy:.2f} %", flush=True)
-        record.add(run, accuracy)
-        chart(record.results()).save_png((PLOTS if chosen.keep else chosen.folder) / f"{record.name}.png")
+        add(files, run, accuracy)
+        chart(accuracies(files.runs())).save_png((PLOTS if chosen.keep else chosen.folder) / f"{files.name}.png")
 
 
 def options_of(chosen: argparse.Namespace) -> str:
@@ -142,48 +143,27 @@ def accuracy_of(run: Run, epochs: int, model: "FloatModel", images: "Dataset", r
     return accuracy
 
 
-@dataclass(frozen=True)
-class Record:
-    """The result files of a network's runs, which grow with every run.
+def result_files(folder: Path, model: str, digest: str, images: int | None, options: str) -> GrowingResult:
+    """Of a network's runs. model, digest: name and SHA-256 of its file. images: to retrain with, None: all."""
+    return GrowingResult(
+        f"{NAME}-{model}{part_of(images)}",
+        f"python benchmarks/power_of_two.py --data TRAIN --folder RUNS {options}",
+        folder,
+        {"float_sha256": digest},
+        ("seed", "bits", "method"),
+        lambda entry: place(run_of(entry)),
+    )
 
-    model, digest: name and SHA-256 of its file. images: to retrain with, None: all.
-    """
 
-    folder: Path
-    model: str
-    digest: str
-    images: int | None
-    options: str
+def add(files: GrowingResult, run: Run, accuracy: float) -> None:
+    """Write the files with one more run."""
+    values = {"temperature": HEAT, "shares": PAPER_SHARES}
+    files.add({**asdict(run), "accuracy": accuracy}, values, lambda entries: "\n".join(table(accuracies(entries))))
 
-    @property
-    def name(self) -> str:
-        """Of the files, without suffix."""
-        part = "" if self.images is None else f"-{self.images}-images"
-        return f"{NAME}-{self.model}{part}"
 
-    @property
-    def command(self) -> str:
-        """What makes them all."""
-        return f"python benchmarks/power_of_two.py --data TRAIN --folder RUNS {self.options}"
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Of the runs so far that began with this file."""
-        kept = kept_runs(self.name, self.command, self.folder)
-        return [entry for entry in kept if entry["float_sha256"] == self.digest]
-
-    def results(self) -> dict[Run, float]:
-        """Accuracy of the runs so far, in percent."""
-        return {run_of(entry): entry["accuracy"] for entry in self.entries()}
-
-    def add(self, run: Run, accuracy: float) -> None:
-        """Write both files with one more run, in place of an earlier one of the same bits, method and seed."""
-        made = {"float_sha256": self.digest, "date": today(), "processor": processor()}
-        added = {**asdict(run), "accuracy": accuracy, **made}
-        others = [entry for entry in self.entries() if run_of(entry) != run]
-        entries = sorted([*others, added], key=lambda entry: place(run_of(entry)))
-        values = {"temperature": HEAT, "shares": PAPER_SHARES, "runs": entries}
-        write_json(self.name, self.command, values, self.folder)
-        write_markdown(self.name, self.command, "\n".join(table(self.results())), self.folder)
+def accuracies(entries: Sequence[Mapping[str, Any]]) -> dict[Run, float]:
+    """Of each run, in percent."""
+    return {run_of(entry): entry["accuracy"] for entry in entries}
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:

@@ -3,7 +3,8 @@
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -50,11 +51,46 @@ def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -
     _write(folder / f"{name}.md", f"{head}\n\n{text}\n")
 
 
-def kept_runs(name: str, command: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """The entries `runs` of NAME.json if the same command wrote it, so that results may grow run by run; else none."""
-    path = folder / f"{name}.json"
-    written = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return list(written["runs"]) if written.get("command") == command else []
+@dataclass(frozen=True)
+class GrowingResult:
+    """Result files that grow run by run, also on different days and machines: NAME.json with entries `runs`, NAME.md.
+
+    command: what makes all runs; what another command wrote does not count. same: further entries that all runs have in
+    common, such as the digest of a model file. keys: the entries that tell runs apart. place: sorts the runs.
+    """
+
+    name: str
+    command: str
+    folder: Path
+    same: Mapping[str, object]
+    keys: tuple[str, ...]
+    place: Callable[[Mapping[str, Any]], Any]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs so far, in order."""
+        path = self.folder / f"{self.name}.json"
+        written = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        if written.get("command") != self.command:
+            return []
+        return [run for run in written["runs"] if all(run[key] == value for key, value in self.same.items())]
+
+    def add(
+        self, run: Mapping[str, Any], values: Mapping[str, object], text: Callable[[list[dict[str, Any]]], str]
+    ) -> None:
+        """Write both files with one more run, in place of an earlier one with the same keys.
+
+        values: entries of NAME.json beside the runs. text: of NAME.md, for all runs.
+        """
+        added = {**run, **self.same, "date": today(), "processor": processor()}
+        others = [each for each in self.runs() if any(each[key] != run[key] for key in self.keys)]
+        runs = sorted([*others, added], key=self.place)
+        write_json(self.name, self.command, {**values, "runs": runs}, self.folder)
+        write_markdown(self.name, self.command, text(runs), self.folder)
+
+
+def part_of(images: int | None) -> str:
+    """What the name of a result file, or of a folder of runs, adds where only so many images were used."""
+    return "" if images is None else f"-{images}-images"
 
 
 def _write(path: Path, text: str) -> None:

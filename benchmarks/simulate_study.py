@@ -17,14 +17,15 @@ write into one folder at the same time would lose each other's results. A short 
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 
-from benchmarks.result_file import PLOTS, RESULTS, kept_runs, processor, today, write_json, write_markdown
+from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_time import FORMATS
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
 from edgemeta.toolchain.line_chart import LineChart, Series
@@ -114,9 +115,9 @@ def main() -> None:
             f"{number} of {len(runs)}: resnet{run.depth}, {run.format}, seed {run.seed}: {done.accuracy:.2f} %",
             flush=True,
         )
-        record = Record(results, run.depth, chosen.images, options)
-        record.add(result_of(run, chosen.folder))
-        chart(run.depth, record.results()).save_png(plots / f"{record.name}.png")
+        files = result_files(results, run.depth, chosen.images, options)
+        add(files, result_of(run, chosen.folder))
+        chart(run.depth, results_of(files.runs())).save_png(plots / f"{files.name}.png")
 
 
 def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path, Path]:
@@ -134,17 +135,12 @@ def sets(data: Path, test: Path, images: int | None, folder: Path) -> tuple[Path
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished training gave: by epoch the accuracy of the test images in percent, and the mean loss.
-
-    date, processor: when and where it was trained.
-    """
+    """What a finished training gave: by epoch the accuracy of the test images in percent, and the mean loss."""
 
     format: str
     seed: int
     accuracy: list[float]
     loss: list[float]
-    date: str
-    processor: str
 
 
 def result_of(run: Run, root: Path) -> Result:
@@ -152,45 +148,31 @@ def result_of(run: Run, root: Path) -> Result:
     epochs = finished_epochs(run.folder(root) / "log.jsonl")
     accuracy = [event.accuracy for event in epochs if event.accuracy is not None]
     loss = [round(event.loss, 4) for event in epochs if event.loss is not None]
-    return Result(run.format, run.seed, accuracy, loss, today(), processor())
+    return Result(run.format, run.seed, accuracy, loss)
 
 
-@dataclass(frozen=True)
-class Record:
-    """The result files of a network's trainings with the same options, which grow with every training.
+def result_files(folder: Path, depth: int, images: int | None, options: str) -> GrowingResult:
+    """Of a network's trainings with the same options. images: of the training set, None: all."""
+    sets = "--data TRAIN --test TEST --folder RUNS"
+    return GrowingResult(
+        f"simulate-study-resnet{depth}{part_of(images)}",
+        f"python benchmarks/simulate_study.py {sets} --depth {depth} {options}",
+        folder,
+        {},
+        ("format", "seed"),
+        lambda entry: (list(STUDY).index(entry["format"]), entry["seed"]),
+    )
 
-    images: of the training set, None: all.
-    """
 
-    folder: Path
-    depth: int
-    images: int | None
-    options: str
+def add(files: GrowingResult, result: Result) -> None:
+    """Write the files with one more training."""
+    values = {"loss_scale": LOSS_SCALE, "formats": FORMATS}
+    files.add(asdict(result), values, lambda entries: "\n".join(table(results_of(entries))))
 
-    @property
-    def name(self) -> str:
-        """Of the files, without suffix."""
-        part = "" if self.images is None else f"-{self.images}-images"
-        return f"simulate-study-resnet{self.depth}{part}"
 
-    @property
-    def command(self) -> str:
-        """What trains them all."""
-        sets = "--data TRAIN --test TEST --folder RUNS"
-        return f"python benchmarks/simulate_study.py {sets} --depth {self.depth} {self.options}"
-
-    def results(self) -> list[Result]:
-        """The trainings so far: of each format in the study's order, by seed. Those with other options do not count."""
-        return [Result(**entries) for entries in kept_runs(self.name, self.command, self.folder)]
-
-    def add(self, result: Result) -> None:
-        """Write both files with one more training, in place of an earlier one of the same format and seed."""
-        others = [old for old in self.results() if (old.format, old.seed) != (result.format, result.seed)]
-        order = list(STUDY)
-        results = sorted([*others, result], key=lambda each: (order.index(each.format), each.seed))
-        values = {"loss_scale": LOSS_SCALE, "formats": FORMATS, "runs": [asdict(each) for each in results]}
-        write_json(self.name, self.command, values, self.folder)
-        write_markdown(self.name, self.command, "\n".join(table(results)), self.folder)
+def results_of(entries: Sequence[Mapping[str, Any]]) -> list[Result]:
+    """Of a result file."""
+    return [Result(each["format"], each["seed"], each["accuracy"], each["loss"]) for each in entries]
 
 
 def table(results: list[Result]) -> Iterator[str]:

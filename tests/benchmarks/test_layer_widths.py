@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from benchmarks.layer_widths import Record, chart
+from benchmarks.layer_widths import add, chart, result_files
 
 
 def row(network: str, found_by: str | None, times: float, accuracy: float) -> dict[str, Any]:
@@ -29,11 +29,11 @@ SEARCHED, WIDE, EVERYWHERE = (
 )
 
 
-def test_a_record_grows_by_networks_from_the_same_file(tmp_path: Path) -> None:
-    record = Record(tmp_path, "small", "a digest", 88.0, "--epochs 3")
+def test_result_files_grow_by_networks_from_the_same_file(tmp_path: Path) -> None:
+    files = result_files(tmp_path, "small", "a digest", None, "--epochs 3")
     for each in (EVERYWHERE, WIDE, SEARCHED):
-        record.add(each)
-    assert [each["network"] for each in record.rows()] == [each["network"] for each in (SEARCHED, WIDE, EVERYWHERE)]
+        add(files, 88.0, each)
+    assert [each["network"] for each in files.runs()] == [each["network"] for each in (SEARCHED, WIDE, EVERYWHERE)]
     assert {path.name for path in tmp_path.iterdir()} == {"layer-widths-small.json", "layer-widths-small.md"}
     assert (tmp_path / "layer-widths-small.md").read_text().splitlines()[2:] == [
         "Float network: 88.00 %.",
@@ -44,10 +44,11 @@ def test_a_record_grows_by_networks_from_the_same_file(tmp_path: Path) -> None:
         "| searched, 8 times smaller | sensitivity | 134.8 | 8.01 | 87.90 | 0.10 | 1.03 |  |",
         "| 2 bits everywhere |  | 68.8 | 15.7 | 86.00 | 2.00 | 1.03 |  |",
     ]
-    record.add({**SEARCHED, "accuracy": 87.7})
-    assert [each["accuracy"] for each in record.rows()] == [87.7, 87.9, 86.0]
-    assert Record(tmp_path, "small", "another digest", 88.0, "--epochs 3").rows() == []
-    assert Record(tmp_path, "small", "a digest", 88.0, "--epochs 1").rows() == []
+    add(files, 88.0, {**SEARCHED, "accuracy": 87.7})
+    assert [each["accuracy"] for each in files.runs()] == [87.7, 87.9, 86.0]
+    assert result_files(tmp_path, "small", "another digest", None, "--epochs 3").runs() == []
+    assert result_files(tmp_path, "small", "a digest", None, "--epochs 1").runs() == []
+    assert result_files(tmp_path, "small", "a digest", 400, "--epochs 3").name == "layer-widths-small-400-images"
 
 
 def test_the_plot_has_searched_networks_those_of_one_width_and_the_papers() -> None:

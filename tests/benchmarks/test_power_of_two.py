@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 
 import torch
 
-from benchmarks.power_of_two import METHODS, Record, Run, accuracy_of, all_runs, chart, table
+from benchmarks.power_of_two import METHODS, Run, accuracies, accuracy_of, add, all_runs, chart, result_files, table
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
@@ -54,17 +54,17 @@ def test_table_and_plot() -> None:
     }
 
 
-def test_a_record_grows_by_runs_from_the_same_network_with_the_same_options(tmp_path: Path) -> None:
-    record = Record(tmp_path, "small", "a digest", None, "--epochs 3")
+def test_result_files_grow_by_runs_from_the_same_network_with_the_same_options(tmp_path: Path) -> None:
+    files = result_files(tmp_path, "small", "a digest", None, "--epochs 3")
     for run in reversed(FOUND):
-        record.add(run, FOUND[run])
-    assert list(record.results().items()) == list(FOUND.items())
+        add(files, run, FOUND[run])
+    assert list(accuracies(files.runs()).items()) == list(FOUND.items())
     assert {path.name for path in tmp_path.iterdir()} == {"power-of-two-small.json", "power-of-two-small.md"}
-    record.add(Run(2), 89.5)
-    assert record.results() == {**FOUND, Run(2): 89.5}
-    assert Record(tmp_path, "small", "another digest", None, "--epochs 3").results() == {}
-    assert Record(tmp_path, "small", "a digest", None, "--epochs 1").results() == {}
-    assert Record(tmp_path, "small", "a digest", 400, "--epochs 3").name == "power-of-two-small-400-images"
+    add(files, Run(2), 89.5)
+    assert accuracies(files.runs()) == {**FOUND, Run(2): 89.5}
+    assert result_files(tmp_path, "small", "another digest", None, "--epochs 3").runs() == []
+    assert result_files(tmp_path, "small", "a digest", None, "--epochs 1").runs() == []
+    assert result_files(tmp_path, "small", "a digest", 400, "--epochs 3").name == "power-of-two-small-400-images"
 
 
 @pytest.fixture

@@ -7,13 +7,24 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from benchmarks.simulate_study import LOSS_SCALE, STUDY, Record, Result, Run, chart, result_of, table
+from benchmarks.simulate_study import (
+    LOSS_SCALE,
+    STUDY,
+    Result,
+    Run,
+    add,
+    chart,
+    result_files,
+    result_of,
+    results_of,
+    table,
+)
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 
 
 def result(form: str, seed: int, *accuracies: float) -> Result:
-    return Result(form, seed, list(accuracies), [1.0] * len(accuracies), "2026-11-24", "a processor")
+    return Result(form, seed, list(accuracies), [1.0] * len(accuracies))
 
 
 FOUND = [
@@ -53,20 +64,20 @@ def test_table_and_plot() -> None:
     }
 
 
-def test_a_record_grows_by_trainings_with_the_same_options(tmp_path: Path) -> None:
-    record = Record(tmp_path, 8, None, "--epochs 2")
+def test_result_files_grow_by_trainings_with_the_same_options(tmp_path: Path) -> None:
+    files = result_files(tmp_path, 8, None, "--epochs 2")
     for each in reversed(FOUND):
-        record.add(each)
+        add(files, each)
     assert {path.name for path in tmp_path.iterdir()} == {f"simulate-study-resnet8.{kind}" for kind in ("json", "md")}
-    assert record.results() == FOUND
+    assert results_of(files.runs()) == FOUND
     again = result("FlexFP8", 2, 11.0, 12.0)
-    record.add(again)
-    assert record.results() == [*FOUND[:3], again, FOUND[4]]
-    longer = Record(tmp_path, 8, None, "--epochs 3")
-    longer.add(result("bfloat16", 1, 10.0, 20.0, 30.0))
-    assert [each.format for each in longer.results()] == ["bfloat16"]
-    assert Record(tmp_path, 20, None, "--epochs 3").results() == []
-    assert Record(tmp_path, 8, 400, "--images 400").name == "simulate-study-resnet8-400-images"
+    add(files, again)
+    assert results_of(files.runs()) == [*FOUND[:3], again, FOUND[4]]
+    longer = result_files(tmp_path, 8, None, "--epochs 3")
+    add(longer, result("bfloat16", 1, 10.0, 20.0, 30.0))
+    assert [each["format"] for each in longer.runs()] == ["bfloat16"]
+    assert result_files(tmp_path, 20, None, "--epochs 3").runs() == []
+    assert result_files(tmp_path, 8, 400, "--images 400").name == "simulate-study-resnet8-400-images"
 
 
 def test_a_result_is_read_from_the_log_of_its_run(tmp_path: Path) -> None:

@@ -48,6 +48,6 @@ print("clean")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_no_access_out_of_bounds_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
     assert run_sanitized(repository, tmp_path, "cpu", TABLE) == "clean"
