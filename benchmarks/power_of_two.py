@@ -7,11 +7,11 @@ see the same views in the same order for a seed, and are retrained for the same 
 that network retrained for these epochs with nothing frozen, so that what the epochs alone are worth is not credited to
 a rule. Figures are of the training images that are held out, with activations in floating point.
 
-Each run has its folder below RUNS, by network; a run that was begun is continued, a finished one is read, so the study can be
-stopped at any time. After each run the results of its network so far are written: power-of-two-NAME.json, .md and a
-plot, .png, into RUNS, or with --keep into benchmarks/results, the plot into docs/images. What an earlier command with
-the same network, images and epochs wrote there stays, so seeds, bits and methods can be run one after the other, on
-different days or machines, without their run folders; two commands that write into one folder at the same time would
+Each run has its folder below RUNS, by network; a run that was begun is continued, a finished one is read, so the study
+can be stopped at any time. After each run the results of its network so far are written: power-of-two-NAME.json, .md
+and a plot, .png, into RUNS, or with --keep into benchmarks/results, the plot into docs/images. What an earlier command
+with the same network, images and epochs wrote there stays, so seeds, bits and methods can be run one after the other,
+on different days or machines, without their run folders; two commands that write into one folder at the same time would
 lose each other's results. A short form, to see that it works:
 
     python benchmarks/power_of_two.py --data train.npz --folder RUNS --images 400 --epochs 1 --seeds 1 --bits 5
