@@ -89,19 +89,19 @@ def _check(model: Model) -> None:
     for layer in model.layers:
         reason = unsupported(layer, [types[name] for name in inputs_of(layer)])
         if reason is not None:
-            raise FpgaError(f"layer {layer.name!r}: {reason}")
+            raise FpgaError(f"{model.name}: layer {layer.name!r}: {reason}")
     if len(model.outputs) != 1:
-        raise FpgaError(f"the model has {len(model.outputs)} outputs, supported is 1")
+        raise FpgaError(f"{model.name}: the model has {len(model.outputs)} outputs, supported is 1")
     if max(_readers(model).values()) > 2:
-        raise FpgaError("a tensor has more than 2 readers")
+        raise FpgaError(f"{model.name}: a tensor has more than 2 readers")
     if _readers(model)[model.outputs[0]] > 1:
-        raise FpgaError(f"the output {model.outputs[0]!r} is read by a layer, too")
+        raise FpgaError(f"{model.name}: the output {model.outputs[0]!r} is read by a layer, too")
     unread = [name for name, count in _readers(model).items() if count == 0]
     if unread:
-        raise FpgaError(f"no layer reads tensor {unread[0]!r}")
+        raise FpgaError(f"{model.name}: no layer reads tensor {unread[0]!r}")
     for layer in model.layers:
         if isinstance(layer, Add) and layer.inputs[0] == layer.inputs[1]:
-            raise FpgaError(f"layer {layer.name!r}: Add of a tensor to itself is not supported")
+            raise FpgaError(f"{model.name}: layer {layer.name!r}: Add of a tensor to itself is not supported")
 
 
 def _readers(model: Model) -> dict[str, int]:

@@ -33,7 +33,7 @@ def unsupported(layer: Layer, inputs: Sequence[TensorType]) -> str | None:
             return _requantize(layer.requantize)
         case Add():
             bad = [m for m in layer.multipliers if m & (m - 1)]
-            return f"Add multiplies by {bad[0]}, which is no power of two" if bad else None
+            return _multiplies("Add", bad[0]) if bad else None
         case Clamp():
             return None
         case _:
@@ -65,7 +65,7 @@ def _requantize(requantize: Requantize | None) -> str | None:
     multipliers = requantize.multiplier.astype(np.int64)
     bad = multipliers[(multipliers & (multipliers - 1) != 0) | (multipliers == 0)]
     if bad.size:
-        return f"requantization multiplies by {bad[0]}, which is no power of two"
+        return _multiplies("requantization", bad[0])
     exponents = np.log2(multipliers).astype(np.int64)
     shifts = requantize.shift.astype(np.int64) - exponents
     if (shifts < 0).any():
@@ -73,3 +73,10 @@ def _requantize(requantize: Requantize | None) -> str | None:
     if (shifts > 31).any():
         return f"requantization shifts by {int(shifts.max())} bits, supported are up to 31"
     return None
+
+
+def _multiplies(what: str, factor: int) -> str:
+    return (
+        f"{what} multiplies by {factor}, which is no power of two; edgemeta quantize --scheme incremental makes "
+        "networks that do not multiply"
+    )

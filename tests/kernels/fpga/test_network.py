@@ -14,6 +14,7 @@ from edgemeta.model.layers import Add, AveragePool, Conv, MaxPool, Multiplier, S
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 from tests.conformance.power_of_two import PowerOfTwoBuilder, random_resnet8
 
+REMEDY = "which is no power of two; edgemeta quantize --scheme incremental makes networks that do not multiply"
 SOURCE = TensorType((8, 8, 4))
 WEIGHTS = FixedWeights(np.ones((4, 3, 3, 4), np.int8), 8, np.ones(1))
 CONV = Conv("c", INPUT, SOURCE, WEIGHTS, padding=(1, 1, 1, 1))
@@ -34,8 +35,8 @@ def multiplier(value: int, shift: int) -> Multiplier:
         (ADD, None),
         (POOL, None),
         (replace(CONV, requantize=multiplier(8, 5)), None),
-        (replace(CONV, requantize=multiplier(3, 5)), "requantization multiplies by 3, which is no power of two"),
-        (replace(CONV, requantize=multiplier(0, 5)), "requantization multiplies by 0, which is no power of two"),
+        (replace(CONV, requantize=multiplier(3, 5)), f"requantization multiplies by 3, {REMEDY}"),
+        (replace(CONV, requantize=multiplier(0, 5)), f"requantization multiplies by 0, {REMEDY}"),
         (replace(CONV, requantize=multiplier(8, 2)), "requantization enlarges accumulators"),
         (replace(CONV, requantize=multiplier(1, 40)), "requantization shifts by 40 bits, supported are up to 31"),
         (replace(CONV, stride=(1, 2)), "Conv has a stride of 1, 2, supported are 1, 1 and 2, 2"),
@@ -51,7 +52,7 @@ def multiplier(value: int, shift: int) -> Multiplier:
             ),
             "binary weights are not supported; power-of-two and fixed ones are",
         ),
-        (replace(ADD, multipliers=(4, 3)), "Add multiplies by 3, which is no power of two"),
+        (replace(ADD, multipliers=(4, 3)), f"Add multiplies by 3, {REMEDY}"),
         (replace(POOL, kernel=(4, 4)), "AveragePool is supported for the whole map only, without padding"),
         (MaxPool("m", INPUT, SOURCE, (2, 2), (2, 2)), "MaxPool is not supported"),
     ],
