@@ -25,13 +25,13 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.dot_chart import DotChart
 from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.incremental.freezing import RULES
 from edgemeta.toolchain.incremental.settings import BITS, PAPER_SHARES, IncrementalSettings
-from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.quantize.exponents import ExponentChoice
 from edgemeta.toolchain.train.run_folder import opened_run
 
@@ -197,17 +197,13 @@ def grouped(found: Mapping[Run, float]) -> dict[tuple[int | None, str], dict[int
     return groups
 
 
-def chart(found: Mapping[Run, float]) -> LineChart:
-    """Mean accuracy by bits of each method; float as a level line."""
-    groups = grouped(found)
-    bits = sorted({run.bits for run in found if run.bits is not None}) or [5]
-    lines = []
-    for method in dict.fromkeys(run.method for run in found):
-        means = [(each, mean(groups[each, method].values())) for each in bits if (each, method) in groups]
-        if method == "float":
-            means = [(each, mean(groups[None, method].values())) for each in bits]
-        lines.append(Series(method, means))
-    return LineChart("Powers of two: top-1 of images held out", "bits of a weight", "%", lines)
+def chart(found: Mapping[Run, float]) -> DotChart:
+    """Accuracy of every seed, by bits and method."""
+    rows = {
+        method if bits is None else f"{bits} bits: {method}": list(values.values())
+        for (bits, method), values in grouped(found).items()
+    }
+    return DotChart("Powers of two: top-1 of images held out, each seed, and the mean", "%", rows)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def test_table_and_plot() -> None:
         "| 5 | error, annealed | 1, 2 | 87.70 | 0.28 | 0.80 |",
         "| 4 | magnitude | 3 | 80.00 |  |  |",
     ]
-    assert {line.name: list(line.points) for line in chart(FOUND).series} == {
-        "float": [(4, 88.5), (5, 88.5)],
-        "error, annealed": [(5, 87.7)],
-        "magnitude": [(4, 80.0)],
+    assert chart(FOUND).rows == {
+        "float": [88.0, 89.0],
+        "5 bits: error, annealed": [87.5, 87.9],
+        "4 bits: magnitude": [80.0],
     }
 
 
