@@ -45,6 +45,19 @@ class Concatenation(nn.Module):
         return torch.cat(inputs, 1)
 
 
+class StridedDepthwise(nn.Conv2d):
+    """A depthwise convolution of stride 2, in float32 also where the network computes in bfloat16.
+
+    PyTorch has no fast gradient of it in bfloat16 on the CPU: 48 channels of 32 x 32, batch 128, take 92 ms, in float32
+    8 ms.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, H / 2, W / 2] of x [B, C, H, W], in the type of x."""
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(x.float()).to(x.dtype)
+
+
 class Doubling(nn.Module):
     """Every row and column twice."""
 
@@ -89,7 +102,8 @@ class LinkedLayers(nn.Module):
         """Append a convolution without bias, padded by kernel // 2, and its batch norm."""
         number = self._convolutions
         self._convolutions += 1
-        conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
+        kind = StridedDepthwise if stride > 1 and groups == cin else nn.Conv2d
+        conv = kind(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
         nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
         self.add(f"conv{number}", conv, x)
         return self.add(f"bn{number}", nn.BatchNorm2d(cout), f"conv{number}")

@@ -1,8 +1,12 @@
 """The networks: published sizes, every input size."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
+from edgemeta.toolchain.train.chain import StridedDepthwise
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build, halvings
 
@@ -75,3 +79,23 @@ def test_weights_of_one_size_fit_another() -> None:
     for family in ("resnet", "mobilenetv2", "vgg16", "alexnet"):
         small, large = (build(Design(4, size, family, 14, 0.5)) for size in (32, 224))  # type: ignore[arg-type]
         large.load_state_dict(small.state_dict())
+
+
+def test_a_strided_depthwise_convolution_computes_in_float32_beside_bfloat16() -> None:
+    """Its outputs are those of float32 rounded to bfloat16 once, and its gradients those of float32."""
+    torch.manual_seed(1)
+    kind = next(m for m in build(Design(family="mobilenetv2", width=0.25)).modules() if isinstance(m, StridedDepthwise))
+    plain = nn.Conv2d(kind.in_channels, kind.out_channels, 3, 2, 1, groups=kind.groups, bias=False)
+    plain.load_state_dict(kind.state_dict())
+    x = torch.randn(2, kind.in_channels, 8, 8).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        output = kind(x)
+    expected = plain(x.float())
+    assert output.dtype == torch.bfloat16
+    assert torch.equal(output, expected.bfloat16())
+    for each in (output, expected):
+        loss: Any = each.float().sum()
+        loss.backward()
+    assert plain.weight.grad is not None
+    assert kind.weight.grad is not None
+    assert torch.equal(kind.weight.grad, plain.weight.grad)
