@@ -46,7 +46,9 @@ def main() -> None:
     for network in chosen.networks:
         rows.append(compared(network, chosen.rounds, chosen.steps))
         print(*rows[-1].values(), flush=True)
-    command = "python benchmarks/training_pages.py"
+    command = f"python benchmarks/training_pages.py --rounds {chosen.rounds} --steps {chosen.steps}"
+    if len(rows) < len(NETWORKS):
+        command += f" --networks {' '.join(chosen.networks)}"
     write_json("training-pages", command, {"batch": BATCH, "rounds": chosen.rounds, "rows": rows})
     write_markdown("training-pages", command, "\n".join(table(rows)))
 

@@ -48,7 +48,7 @@ class Concatenation(nn.Module):
 class StridedDepthwise(nn.Conv2d):
     """A depthwise convolution of stride 2, in float32 also where the network computes in bfloat16.
 
-    PyTorch 2.13 has no fast gradient of it in bfloat16 on x86-64: it would be a quarter of MobileNetV2's step.
+    PyTorch 2.13 has no fast gradient of it in bfloat16 on x86-64.
     """
 
     def forward(self, x: Tensor) -> Tensor:
