@@ -16,10 +16,10 @@ int32_t corrected_bias(const Layer& layer, size_t channel, int32_t zero) {
   return static_cast<int32_t>(static_cast<uint32_t>(layer.bias[channel]) - static_cast<uint32_t>(zero) * sum);
 }
 
-// The layer whose accumulators the kernel computes: some channels negated, and in the bias what the requantization adds
-// there, for which it has found room in int32.
+// The layer whose accumulators the kernel computes: some channels negated or halved, and in the bias what the
+// requantization adds there, for which it has found room in int32.
 Layer as_computed(const Layer& layer, const Sums& sums, const RequantizePlan& requantize) {
-  Layer computed = with_signs(layer, sums);
+  Layer computed = within_bytes(layer, sums);
   for (size_t o = 0; o < computed.bias.size(); ++o) computed.bias[o] += requantize.added(o);
   return computed;
 }
@@ -80,7 +80,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   conv.steps = low_bits.steps;
   conv.sum_bytes = low_bits.sum_bytes;
   fast->weights = pack_weights(lowest, conv, low_bits, kernels);
-  for (const std::vector<int8_t>& each : fast->high.weights) low_bits.weight_bytes += each.size();
+  low_bits.weight_bytes += fast->high.weights.size();
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
   for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(given, o, conv.in.zero - conv.low);
@@ -249,7 +249,7 @@ bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
 
 // Whether the kernel for depthwise convolutions takes the layer.
 bool can_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
-  const Layer given = with_signs(layer, sums_of(layer, kernels));
+  const Layer given = within_bytes(layer, sums_of(layer, kernels));
   const auto [least, greatest] = std::minmax_element(given.weights.begin(), given.weights.end());
   return kernels.can_depthwise(describe_depthwise(layer, tensors)->conv, *least, *greatest);
 }
@@ -259,7 +259,7 @@ bool can_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, const
 bool runs_fast(const Layer& layer, const Kernels& kernels) {
   return layer.kind == Kind::conv && layer.groups == 1 &&
          (kernels.low_bit->has_digits || weights_fit(layer, kernels) ||
-          weights_fit(with_signs(layer, sums_of(layer, kernels)), kernels));
+          weights_fit(within_bytes(layer, sums_of(layer, kernels)), kernels));
 }
 
 Step make_convolution(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,

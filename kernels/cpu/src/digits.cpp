@@ -21,29 +21,38 @@ HighDigits split_digits(Layer& layer, Conv& conv) {
   HighDigits high;
   conv.high_digits = static_cast<int32_t>(digits.size()) - 1;
   const int64_t groups = window_bytes(conv) / 4, blocks = conv.out.blocks();
-  high.at.resize(blocks * conv.high_digits);
-  high.weights.resize(high.at.size());
+  std::vector<std::vector<int8_t>> packed;  // the highest digit first
   Layer part = layer;
-  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
-    part.weights = digits[digits.size() - 1 - digit];
-    std::vector<int8_t> packed(blocks * groups * 64);
-    pack_groups(part, conv, 4, packed.data());
-    for (int64_t group = 0; group < blocks * groups; ++group) {
-      const int8_t* from = packed.data() + group * 64;
-      if (std::all_of(from, from + 64, [](int8_t each) { return each == 0; })) continue;
-      const int64_t in_window = group % groups * 4, run = in_window / conv.span;
-      const size_t list = group / groups * conv.high_digits + digit;
-      high.at[list].push_back(run / conv.spans * conv.tap_row + run % conv.spans * conv.span_step +
-                              in_window % conv.span);
-      high.weights[list].insert(high.weights[list].end(), from, from + 64);
-    }
+  for (int32_t digit = conv.high_digits; digit > 0; --digit) {
+    part.weights = digits[digit];
+    packed.emplace_back(blocks * groups * 64);
+    pack_groups(part, conv, 4, packed.back().data());
   }
-  for (size_t list = 0; list < high.at.size(); ++list)
-    high.views.push_back({high.at[list].data(), high.weights[list].data(), static_cast<int32_t>(high.at[list].size())});
+  std::vector<const int8_t*> taken;
+  std::vector<int32_t> counts;
+  for (int64_t block = 0; block < blocks; ++block)
+    for (const std::vector<int8_t>& of_digit : packed) {
+      const size_t before = taken.size();
+      for (int64_t group = 0; group < groups; ++group) {
+        const int8_t* from = of_digit.data() + (block * groups + group) * 64;
+        if (std::all_of(from, from + 64, [](int8_t each) { return each == 0; })) continue;
+        const int64_t run = group * 4 / conv.span;
+        high.at.push_back(run / conv.spans * conv.tap_row + run % conv.spans * conv.span_step + group * 4 % conv.span);
+        taken.push_back(from);
+      }
+      counts.push_back(static_cast<int32_t>(taken.size() - before));
+    }
+  high.weights = Buffer(taken.size() * 64);
+  auto* weights = reinterpret_cast<int8_t*>(high.weights.data());
+  for (size_t i = 0; i < taken.size(); ++i) std::copy_n(taken[i], 64, weights + i * 64);
+  int64_t first = 0;
+  for (const int32_t count : counts) {
+    high.views.push_back({high.at.data() + first, weights + first * 64, count});
+    first += count;
+  }
   conv.high = high.views.data();
   layer.weights = std::move(digits[0]);
-  double besides = 0;  // the share of groups that are multiplied again
-  for (const HighDigit& each : high.views) besides += double(each.count) / (blocks * groups);
+  const double besides = double(taken.size()) / (blocks * groups);  // the share of groups that are multiplied again
   high.share = 1 + besides;
   if (conv.digit_bits == 0) {
     char text[80];

@@ -21,9 +21,9 @@ struct LowBits {
 
 // The digits of a layer's weights above the lowest, and what HighDigit points to.
 struct HighDigits {
-  std::vector<std::vector<int64_t>> at;  // [blocks * digits]
-  std::vector<std::vector<int8_t>> weights;
-  std::vector<HighDigit> views;
+  std::vector<int64_t> at;  // one block's digits after the other
+  Buffer weights;
+  std::vector<HighDigit> views;  // [blocks * digits]
   std::string description;  // as LowBits has them
   double share = 1;
 };

@@ -1,6 +1,7 @@
 #include "requantize.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace edgemeta {
 namespace {
@@ -82,6 +83,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
                                 const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;
   table_shift_.assign(lanes, 0);
+  kept_.assign(lanes, 0);
   table_.assign(lanes * 256, 0);
   slope_.assign(lanes, 0);
   start_.assign(lanes, 0);
@@ -94,8 +96,8 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
     int32_t entries[256];
     for (int32_t lane = 0; lane < runs[block].count; ++lane) {
       const size_t channel = runs[block].output_channel + lane, to = block * kBlock + lane;
-      const int32_t shift = spec.shift[channel];
       const bool negated = sums != nullptr && sums->negated[channel];
+      const int32_t shift = spec.shift[channel] - (sums != nullptr && sums->halved[channel]);
       table_shift_[to] = shift;
       if (negated && shift > 0) added_[to] = -(1 << shift);
       for (size_t t = 0; t < 256; ++t) {
@@ -113,9 +115,17 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
                      : all_lines    ? Method::shifted_line
                      : all_integers ? Method::integer_line
                                     : Method::table;
-    for (int32_t lane = 0; all_hold && lane < runs[block].count; ++lane)
-      added_[block * kBlock + lane] += 1 << table_shift_[block * kBlock + lane] >> 1;
+    for (int32_t lane = 0; all_hold && lane < runs[block].count; ++lane) round_lane(block * kBlock + lane);
   }
+}
+
+// The index of a is t = (a + half) >> s. With the half in the bias, a's bits from s on are t * 2**s, and float32 makes
+// of that 2**s times what it makes of t: so the line of t, its scale divided by 2**s, gives the same without a shift.
+void RequantizePlan::round_lane(size_t lane) {
+  const int32_t shift = table_shift_[lane];
+  added_[lane] += 1 << shift >> 1;
+  kept_[lane] = static_cast<int32_t>(~0u << shift);
+  scale_[lane] = std::ldexp(scale_[lane], -shift);
 }
 
 void RequantizePlan::set_line(size_t lane, const Line& line) {
@@ -133,6 +143,7 @@ Requantize RequantizePlan::view() const {
           half_.data(),
           shift_.data(),
           table_shift_.data(),
+          kept_.data(),
           table_.data(),
           high_multiplier_.data(),
           high_shift_.data(),

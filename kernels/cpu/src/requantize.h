@@ -29,9 +29,10 @@ struct Line {
 };
 
 // What is known of a convolution's accumulators, by channel. Where `negated`, the kernel computes the complement
-// ~a = -1 - a, which fits int32 wherever a does. reach: |a| is at most so much.
+// ~a = -1 - a, which fits int32 wherever a does; where `halved`, about a / 2, which is shifted by one less (sums.h).
+// reach: the accumulator is at most so much in magnitude.
 struct Sums {
-  std::vector<bool> negated;
+  std::vector<bool> negated, halved;
   std::vector<int64_t> reach;
 };
 
@@ -52,10 +53,11 @@ class RequantizePlan {
   void plan_table(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t offset, Lines lines,
                   const Sums* sums);
   void set_line(size_t lane, const Line& line);
+  void round_lane(size_t lane);
 
   std::vector<Method> method_;
   std::vector<float> scale_, scale_rest_, offset_;
-  std::vector<int32_t> multiplier_, table_shift_;
+  std::vector<int32_t> multiplier_, table_shift_, kept_;
   std::vector<int64_t> half_, shift_;
   std::vector<uint8_t> table_;
   std::vector<int32_t> high_multiplier_, high_shift_, slope_, start_, sign_, added_;

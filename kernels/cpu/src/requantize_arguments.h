@@ -12,7 +12,7 @@ enum class Method : uint8_t {
   multiplier,       // int64 product and shift; the result fits int32
   wide_multiplier,  // int64 product and shift, lane by lane
   shifted_line,     // rounding shift, clamp, then a line proved equal to the table (AVX2 and AVX-512)
-  rounded_line,     // the same without rounding and clamp: the bias holds the half, and the line is right beyond the
+  rounded_line,     // the low bits cleared, then that line: the bias holds the half, and the line is right beyond the
                     // table's ends as far as accumulators reach (AVX2 and AVX-512)
   high_product,     // the multiplier by the high half of a product and a rounding shift (NEON only)
   integer_line,     // shift, then a line in int32 that equals the table (NEON only)
@@ -28,11 +28,12 @@ enum class Lines : uint8_t { none, down, nearest, integers };
 // Arrays are padded to whole blocks.
 struct Requantize {
   const Method* method;                      // [blocks]
-  // line: zero + acc * (scale + scale_rest) + offset, see Lines; of a table's index t: t * scale + offset
+  // line: zero + acc * (scale + scale_rest) + offset, see Lines; shifted_line, of a table's index t: t * scale + offset;
+  // rounded_line: (acc & kept) * scale + offset
   const float *scale, *scale_rest, *offset;
   const int32_t* multiplier;
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones
-  const int32_t* table_shift;
+  const int32_t *table_shift, *kept;
   const uint8_t* table;  // [channels][256]
   const int32_t *high_multiplier, *high_shift;  // high_product: the shift after the high half, 1 .. 31
   const int32_t *slope, *start;                 // integer_line: (t * slope + start) >> kLineShift

@@ -14,6 +14,16 @@ int64_t reach_of(const int32_t* weights, size_t count, int32_t bias, int32_t spa
   return span * sum + std::abs(int64_t{bias});
 }
 
+bool are_even(const int32_t* weights, size_t count) {
+  return std::all_of(weights, weights + count, [](int32_t weight) { return weight % 2 == 0; });
+}
+
+// ", 3 channels WHAT", or "" for none.
+std::string counted(const std::vector<bool>& channels, const char* what) {
+  const auto count = std::count(channels.begin(), channels.end(), true);
+  return count == 0 ? "" : ", " + std::to_string(count) + (count == 1 ? " channel " : " channels ") + what;
+}
+
 }  // namespace
 
 bool weights_fit(const Layer& layer, const Kernels& kernels) {
@@ -33,33 +43,41 @@ Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span) {
   // Binary bases stay as they are: their planes are made of their signs.
   const bool can_help =
       kernels.weight_bytes == 1 && *bounds.first >= -128 && *bounds.second == 128 && layer.bases.count == 0;
+  const bool has_tables = layer.requantize.kind == EM_TABLE;
   Sums sums;
   for (size_t o = 0; o < outputs; ++o) {
     const int32_t* weights = layer.weights.data() + o * count;
-    const int64_t reach = reach_of(weights, count, layer.bias[o], span);
+    const int32_t shift = has_tables ? layer.requantize.shift[o] : 0;
+    const auto positive = std::count(weights, weights + count, 128), negative = std::count(weights, weights + count, -128);
+    const bool halved = can_help && shift > 0 && positive > 0 && are_even(weights, count);
+    const int64_t reach = reach_of(weights, count, layer.bias[o], span) / (halved ? 2 : 1) + halved;
     // A table's index is turned by a step of 2**shift, which the accumulator must have room for.
-    const int64_t step = layer.requantize.kind == EM_TABLE ? int64_t{1} << layer.requantize.shift[o] : 0;
+    const int64_t step = has_tables ? int64_t{1} << shift : 0;
     const bool has_room = reach + step < std::numeric_limits<int32_t>::max();
     sums.reach.push_back(reach);
-    sums.negated.push_back(can_help && has_room &&
-                           std::count(weights, weights + count, 128) > std::count(weights, weights + count, -128));
+    sums.halved.push_back(halved);
+    sums.negated.push_back(can_help && has_room && !halved && positive > negative);
   }
   return sums;
 }
 
-Layer with_signs(Layer layer, const Sums& sums) {
+Layer within_bytes(Layer layer, const Sums& sums) {
   const size_t count = layer.weights.size() / layer.bias.size();
   for (size_t o = 0; o < layer.bias.size(); ++o) {
-    if (!sums.negated[o]) continue;
-    layer.bias[o] = ~layer.bias[o];
-    for (size_t i = 0; i < count; ++i) layer.weights[o * count + i] *= -1;
+    int32_t* weights = layer.weights.data() + o * count;
+    if (sums.negated[o]) {
+      layer.bias[o] = ~layer.bias[o];
+      for (size_t i = 0; i < count; ++i) weights[i] *= -1;
+    }
+    if (sums.halved[o]) {
+      const bool is_rounded_up = layer.requantize.shift[o] == 1 && layer.bias[o] % 2 != 0;
+      layer.bias[o] = (layer.bias[o] >> 1) + is_rounded_up;
+      for (size_t i = 0; i < count; ++i) weights[i] /= 2;
+    }
   }
   return layer;
 }
 
-std::string description_of(const Sums& sums) {
-  const auto count = std::count(sums.negated.begin(), sums.negated.end(), true);
-  return count == 0 ? "" : ", " + std::to_string(count) + (count == 1 ? " channel" : " channels") + " negated";
-}
+std::string description_of(const Sums& sums) { return counted(sums.negated, "negated") + counted(sums.halved, "halved"); }
 
 }  // namespace edgemeta

@@ -1,4 +1,4 @@
-"""Weights up to +128, which int8 lacks: negated channels, sums of two weights, and requantization of either sign."""
+"""Weights up to +128, which int8 lacks: halved and negated channels, sums of two weights, requantization of each."""
 
 from contextlib import closing
 from ctypes import c_void_p
@@ -26,9 +26,12 @@ Form: TypeAlias = Literal[
 ON_VNNI = ("avxvnni", "avx512vnni")
 
 
-def powers(net: NetworkBuilder, shape: tuple[int, ...], signs: Signs, share: float = 0.1) -> PowerOfTwoWeights:
-    """0 or +-1 .. +-64, and a share of weights of magnitude 128 of these signs."""
+def powers(net: NetworkBuilder, shape: tuple[int, ...], signs: Signs, even: bool = False) -> PowerOfTwoWeights:
+    """0 or +-1 .. +-64, `even` ones only from +-2 on, and a tenth of weights of magnitude 128 of these signs."""
+    share = 0.1
     exponents = net.rng.integers(0, 8, shape)
+    if even:
+        exponents[exponents == 1] = 2
     negative = net.rng.integers(0, 2, shape)
     greatest = net.rng.random(shape) < share
     greatest.reshape(shape[0], -1)[:, 0] = True
@@ -74,11 +77,12 @@ def append(
     groups: int,
     signs: Signs,
     form: Form,
+    even: bool = False,
     bias: NDArray[np.int32] | None = None,
 ) -> str:
     """A convolution with powers of two."""
     before = net.type_of(source)
-    weights = powers(net, (channels, *kernel, before.shape[2] // groups), signs)
+    weights = powers(net, (channels, *kernel, before.shape[2] // groups), signs, even)
     spread = net.spread(weights.decode(), before)
     if bias is None:
         bias = net.bias(channels, float(spread.mean()))
@@ -110,6 +114,7 @@ def assert_exact(case: Case, isa: str, threads: int = 1) -> list[str]:
     stride=st.integers(1, 2),
     signs=st.sampled_from(Signs.__args__),  # type: ignore[attr-defined]
     form=st.sampled_from(Form.__args__),  # type: ignore[attr-defined]
+    even=st.booleans(),
     signed=st.booleans(),
     isa=st.sampled_from(ISAS),
     threads=st.integers(1, 2),
@@ -121,6 +126,7 @@ def test_any_convolution(
     stride: int,
     signs: Signs,
     form: Form,
+    even: bool,
     signed: bool,
     isa: str,
     threads: int,
@@ -128,11 +134,11 @@ def test_any_convolution(
     """A convolution of every kind of requantization; with bytes as output a second one adds it to its own result."""
     kind = TensorType(shape, signed=signed, zero_point=3 if signed else 0, scale=0.05)
     net = NetworkBuilder(f"powers-{shape}-{outputs}-{kernel}-{signs}-{form}", kind)
-    last = append(net, net.start, outputs, kernel, stride, 1, signs, form)
+    last = append(net, net.start, outputs, kernel, stride, 1, signs, form, even)
     if form == "raw":
         assert_exact(net.finish(), isa, threads)
         return
-    branch = append(net, last, outputs, (3, 3), 1, 1, signs, form)
+    branch = append(net, last, outputs, (3, 3), 1, 1, signs, form, even)
     assert_exact(net.observe(net.add(branch, last, multipliers=(3, 5), shift=3)), isa, threads)
 
 
@@ -143,13 +149,14 @@ def test_any_convolution(
     stride=st.integers(1, 2),
     signs=st.sampled_from(Signs.__args__),  # type: ignore[attr-defined]
     form=st.sampled_from([each for each in Form.__args__ if each != "raw"]),  # type: ignore[attr-defined]
+    even=st.booleans(),
     isa=st.sampled_from(ISAS),
 )
 def test_any_depthwise_convolution(
-    shape: tuple[int, int, int], kernel: tuple[int, int], stride: int, signs: Signs, form: Form, isa: str
+    shape: tuple[int, int, int], kernel: tuple[int, int], stride: int, signs: Signs, form: Form, even: bool, isa: str
 ) -> None:
     net = NetworkBuilder(f"deep-powers-{shape}-{kernel}-{signs}-{form}", TensorType(shape, scale=0.05))
-    case = net.observe(append(net, net.start, shape[2], kernel, stride, shape[2], signs, form))
+    case = net.observe(append(net, net.start, shape[2], kernel, stride, shape[2], signs, form, even))
     assert any(each.startswith("depthwise") for each in assert_exact(case, isa))
 
 
@@ -170,17 +177,18 @@ def test_a_depthwise_convolution_with_one_weight_that_does_not_fit(isa: str, ker
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("form", ["multiplier", "far multiplier", "line", "far line", "noise", "raw"])
-def test_accumulators_at_the_ends_of_int32(isa: str, form: Form) -> None:
+def test_accumulators_at_the_ends_of_int32(isa: str, even: bool, form: Form) -> None:
     """Biases so great that the sums reach the first and the last integer: a negated channel has no room to spare."""
     net = NetworkBuilder(f"ends-{form}", TensorType((2, 3, 16)))
-    weights = powers(net, (16, 1, 1, 16), "positive").decode().reshape(16, 16).astype(np.int64)
+    weights = powers(net, (16, 1, 1, 16), "positive", even).decode().reshape(16, 16).astype(np.int64)
     lowest, highest = (np.where(weights > 0, end, other) for end, other in ((-128, 127), (127, -128)))
     least, greatest = (weights * lowest).sum(1), (weights * highest).sum(1)
     bias = np.where(np.arange(16) % 2, 2**31 - 1 - greatest, -(2**31) - least)
     # The same weights again: a builder draws them by its name.
     again = NetworkBuilder(f"ends-{form}", TensorType((2, 3, 16)))
-    append(again, again.start, 16, (1, 1), 1, 1, "positive", form, bias.astype(np.int32))
+    append(again, again.start, 16, (1, 1), 1, 1, "positive", form, even, bias.astype(np.int32))
     layer = again.layers[-1]
     assert isinstance(layer, Conv)
     assert (layer.weights.decode().reshape(16, 16) == weights).all()
@@ -188,9 +196,26 @@ def test_accumulators_at_the_ends_of_int32(isa: str, form: Form) -> None:
     assert_exact(case, isa)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("shift", [0, 1, 2])
+@pytest.mark.parametrize("groups", [1, 16])
+def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: int) -> None:
+    """Sums around half a step of the table, with even and odd biases of both signs."""
+    net = NetworkBuilder(f"halves-{shift}-{groups}", TensorType((3, 5, 16), bits=2))
+    codes = np.full((16, 1, 1, 16 // groups), 2 if groups > 1 else 0)
+    codes[:, 0, 0, 0] = np.where(np.arange(16) % 3 == 0, 8, 2)  # 128 in some channels, 2 in the others
+    weights = PowerOfTwoWeights(codes.astype(np.uint8), 5, np.array([2.0**-6]))
+    output = TensorType((3, 5, 16), scale=0.05)
+    entries = net.rng.integers(0, 256, (16, 256)).astype(output.dtype)
+    requantize = ShiftTable(np.full(16, shift, np.uint8), entries)
+    bias = np.arange(-8, 8, dtype=np.int32)
+    layer = Conv("halves", net.start, output, weights, bias, (1, 1), (0, 0, 0, 0), groups, requantize)
+    assert_exact(net.observe(net.append(layer)), isa)
+
+
 @pytest.mark.parametrize("isa", [each for each in ISAS if each in ON_VNNI])
 def test_the_form_says_what_was_done(isa: str) -> None:
-    """Channels with one sign of 128 are negated; where both occur, some weights become sums of two."""
+    """Even channels are halved; others with one sign of 128 are negated, with both some weights become sums of two."""
     wanted: dict[Signs, str] = {
         "positive": "plain: int8 weights, 16 channels negated",
         "negative": "plain: int8 weights",
@@ -199,6 +224,9 @@ def test_the_form_says_what_was_done(isa: str) -> None:
         net = NetworkBuilder(f"described-{signs}", TensorType((4, 4, 16)))
         append(net, net.start, 16, (3, 3), 1, 1, signs, "line")
         assert description in assert_exact(net.observe(net.layers[-1].name), isa)
+    net = NetworkBuilder("described-even", TensorType((4, 4, 16)))
+    forms = assert_exact(net.observe(append(net, net.start, 16, (2, 3), 1, 1, "both", "line", even=True)), isa)
+    assert any(form.startswith("plain: int8 weights, ") and form.endswith(" channels halved") for form in forms)
     net = NetworkBuilder("described-both", TensorType((4, 4, 16)))
     forms = assert_exact(net.observe(append(net, net.start, 16, (2, 3), 1, 1, "both", "line")), isa)
     assert any(form.startswith("digits: int8 weights, ") and "% of them in two parts" in form for form in forms)

@@ -76,8 +76,9 @@ struct Columns {
   }
 
   // Four outputs of each row at a time, of which the last ones may be none: pixels after a row's last are ignored.
-  template <typename Finish>
-  INLINE void run(const Depthwise& conv, uint8_t* arena, int32_t y, int32_t block, const Finish& finish) const {
+  template <typename Finish, typename Range>
+  INLINE void run(const Depthwise& conv, uint8_t* arena, int32_t y, int32_t block, const Finish& finish,
+                  const Range& range) const {
     constexpr int kShared = 3 - kStride, kColumns = 3 + 3 * kStride;  // of four outputs, with those of the next four
     const Window& win = conv.window;
     const uint8_t* in = arena + conv.in.at(int64_t{y} * kStride - win.top, -win.left) + block * kBlock;
@@ -99,9 +100,9 @@ struct Columns {
         unrolled<4>([&](auto i) INLINE { result[i.value] = finish(sums<r.value>(v + i.value * kStride)); });
         uint8_t* out = to + r.value * conv.out.row;
         if (x + 4 <= conv.out.width)
-          store_bytes(out, step, result[0], result[1], result[2], result[3]);
+          store_bytes(out, step, result[0], result[1], result[2], result[3], range);
         else
-          for (int32_t i = 0; x + i < conv.out.width; ++i) store_bytes(out + i * step, result[i]);
+          for (int32_t i = 0; x + i < conv.out.width; ++i) store_bytes(out + i * step, result[i], range);
       });
     }
   }
@@ -110,10 +111,10 @@ struct Columns {
 template <int kStride, int kRows>
 INLINE inline void run_columns(const Depthwise& conv, uint8_t* arena, int32_t y) {
   for (int32_t block = 0; block < conv.out.blocks(); ++block)
-    with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
+    with_stored_method(conv.requantize, block, [&](const auto& finish, const auto& range) INLINE {
       if (conv.rests != nullptr && conv.rests[block] != 0)
-        return Columns<kStride, kRows, true>(conv, block).run(conv, arena, y, block, finish);
-      Columns<kStride, kRows, false>(conv, block).run(conv, arena, y, block, finish);
+        return Columns<kStride, kRows, true>(conv, block).run(conv, arena, y, block, finish, range);
+      Columns<kStride, kRows, false>(conv, block).run(conv, arena, y, block, finish, range);
     });
 }
 

@@ -25,9 +25,9 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 // One row of one block of channels. The constants of `finish` and `taps` stay in registers.
-template <typename Taps, typename Finish>
+template <typename Taps, typename Finish, typename Range>
 INLINE inline void run_row(const Depthwise& conv, uint8_t* arena, int32_t y, int32_t block, const Taps& taps,
-                           const Finish& finish) {
+                           const Finish& finish, const Range& range) {
   const Window& win = conv.window;
   const uint8_t* in = arena + conv.in.at(int64_t{y} * win.stride_y - win.top, -win.left) + block * kBlock;
   uint8_t* to = arena + conv.out.at(y, 0) + block * kBlock;
@@ -40,13 +40,13 @@ INLINE inline void run_row(const Depthwise& conv, uint8_t* arena, int32_t y, int
       constexpr int first = i.value * kJoint;
       taps.accumulate(in + first * in_step, acc + first);
     });
-    store_bytes(to, step, finish(acc[0]), finish(acc[1]), finish(acc[2]), finish(acc[3]));
+    store_bytes(to, step, finish(acc[0]), finish(acc[1]), finish(acc[2]), finish(acc[3]), range);
   }
   while (x < conv.out.width) {
     I32x16 acc[kJoint];
     taps.accumulate(in, acc);
     for (int32_t i = 0; i < kJoint && x < conv.out.width; ++i, ++x, in += in_step, to += step)
-      store_bytes(to, finish(acc[i]));
+      store_bytes(to, finish(acc[i]), range);
   }
 }
 
@@ -54,8 +54,8 @@ template <typename Taps>
 void run_rows(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last) {
   for (int32_t y = first; y < last; ++y)
     for (int32_t block = 0; block < conv.out.blocks(); ++block)
-      with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
-        run_row(conv, arena, y, block, Taps(conv, block), finish);
+      with_stored_method(conv.requantize, block, [&](const auto& finish, const auto& range) INLINE {
+        run_row(conv, arena, y, block, Taps(conv, block), finish, range);
       });
 }
 

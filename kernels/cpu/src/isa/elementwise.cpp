@@ -37,10 +37,11 @@ void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
     const uint8_t *a = arena + op.a.at(y, 0), *b = arena + (op.one_pixel ? op.b.at(0, 0) : op.b.at(y, 0));
     uint8_t* out = arena + op.out.at(y, 0);
     for (int32_t block = 0; block < op.out.blocks(); ++block, a += kBlock, b += kBlock, out += kBlock)
-      with_method(op.requantize, block, true, [&](const auto& finish) INLINE {
-        for (int64_t x = 0; x < width; ++x)
-          store_bytes(out + x * step, finish((load_bytes(a + x * a_step) - zero_a) *
-                                             (load_bytes(b + x * b_step) - zero_b)));
+      with_stored_method(op.requantize, block, [&](const auto& finish, const auto& range) INLINE {
+        for (int64_t x = 0; x < width; ++x) {
+          const I32x16 product = (load_bytes(a + x * a_step) - zero_a) * (load_bytes(b + x * b_step) - zero_b);
+          store_bytes(out + x * step, finish(product), range);
+        }
       });
   }
 }

@@ -7,31 +7,28 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// One object per method: made once per block, so that its constants stay in registers; called with accumulators. FULL
-// omits the clamp to the range of a byte, for callers that only store the result, since storing clamps to it.
+// One object per method: made once per block, so that its constants stay in registers; called with accumulators. Where
+// a method is not kInRange, its results are still to be clamped to lo .. hi: cheapest as bytes, when they are stored.
 
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
 
 // acc * (scale + scale_rest) + offset, the small part summed first, as an integer (line_value).
-template <bool FULL>
 struct ByLine {
+  static constexpr bool kInRange = false;
   F32x16 scale, scale_rest, offset;
-  I32x16 lo, hi, zero;
+  I32x16 zero;
 
   INLINE ByLine(const Requantize& rq, int32_t block)
       : scale(load(rq.scale + block * kBlock)),
         scale_rest(load(rq.scale_rest + block * kBlock)),
         offset(load(rq.offset + block * kBlock)),
-        lo(splat(rq.lo - rq.zero)),
-        hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const { return less_zero(acc) + zero; }
 
   INLINE I32x16 less_zero(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
-    const I32x16 y = line_value(x, scale, multiply_add(x, scale_rest, offset));
-    return FULL ? y : min(max(y, lo), hi);
+    return line_value(x, scale, multiply_add(x, scale_rest, offset));
   }
 };
 
@@ -42,20 +39,17 @@ struct ByLine {
 // The doubled high half of the product, then a rounding shift. With m = multiplier and shift s in all:
 // floor((floor(x m / 2**31) + 2**(s - 32)) / 2**(s - 31)) = floor((x m + 2**(s - 1)) / 2**s), since 2**(s - 1) is a
 // multiple of 2**31. The planner scales m and s so that s >= 32 and m < 2**31: |result| <= 2**30.
-template <bool FULL>
 struct ByHighProduct {
-  I32x16 multiplier, left, lo, hi, zero;
+  static constexpr bool kInRange = false;
+  I32x16 multiplier, left, zero;
 
   INLINE ByHighProduct(const Requantize& rq, int32_t block)
       : multiplier(load(rq.high_multiplier + block * kBlock)),
         left(negative(load(rq.high_shift + block * kBlock))),
-        lo(splat(rq.lo - rq.zero)),
-        hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    const I32x16 y = rounding_shift_left(high_product(acc, multiplier), left);
-    return FULL ? y + zero : min(max(y, lo), hi) + zero;
+    return rounding_shift_left(high_product(acc, multiplier), left) + zero;
   }
 };
 
@@ -63,6 +57,7 @@ struct ByHighProduct {
 
 // The result fits int32; the clamp comes before the zero point, so that the sum cannot overflow.
 struct ByMultiplier {
+  static constexpr bool kInRange = true;
   I32x16 multiplier;
   I64x16 half, shift;
   I32x16 lo, hi, zero;
@@ -81,6 +76,7 @@ struct ByMultiplier {
 };
 
 struct ByWideMultiplier {
+  static constexpr bool kInRange = true;
   const Requantize& rq;
   int32_t block;
 
@@ -121,6 +117,7 @@ struct TableIndex {
 #endif
 
 struct ByTable {
+  static constexpr bool kInRange = true;
   TableIndex index;
   const uint8_t* table;
 
@@ -136,43 +133,35 @@ struct ByTable {
 
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
 
-// The line of a table's index, which includes the zero point.
-template <bool FULL>
+// A line that includes the zero point.
 struct TableLine {
   F32x16 scale, offset;
-  I32x16 lo, hi;
 
   INLINE TableLine(const Requantize& rq, int32_t block)
-      : scale(load(rq.scale + block * kBlock)),
-        offset(load(rq.offset + block * kBlock)),
-        lo(splat(rq.lo)),
-        hi(splat(rq.hi)) {}
+      : scale(load(rq.scale + block * kBlock)), offset(load(rq.offset + block * kBlock)) {}
 
-  INLINE I32x16 operator()(const I32x16& index) const {
-    const I32x16 y = line_value(to_float(index), scale, offset);
-    return FULL ? y : min(max(y, lo), hi);
-  }
+  INLINE I32x16 operator()(const I32x16& x) const { return line_value(to_float(x), scale, offset); }
 };
 
-template <bool FULL>
 struct ByShiftedLine {
+  static constexpr bool kInRange = false;
   TableIndex index;
-  TableLine<FULL> line;
+  TableLine line;
 
   INLINE ByShiftedLine(const Requantize& rq, int32_t block) : index(rq, block), line(rq, block) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const { return line(index(acc)); }
 };
 
-template <bool FULL>
 struct ByRoundedLine {
-  I32x16 shift;
-  TableLine<FULL> line;
+  static constexpr bool kInRange = false;
+  I32x16 kept;
+  TableLine line;
 
   INLINE ByRoundedLine(const Requantize& rq, int32_t block)
-      : shift(load(rq.table_shift + block * kBlock)), line(rq, block) {}
+      : kept(load(rq.kept + block * kBlock)), line(rq, block) {}
 
-  INLINE I32x16 operator()(const I32x16& acc) const { return line(shift_right(acc, shift)); }
+  INLINE I32x16 operator()(const I32x16& acc) const { return line(acc & kept); }
 };
 
 #endif
@@ -180,37 +169,27 @@ struct ByRoundedLine {
 #if defined(EM_ISA_NEON)
 
 // (t * slope + start) >> kLineShift for the table's index t, which the planner has compared with all 256 entries.
-template <bool FULL>
 struct ByIntegerLine {
+  static constexpr bool kInRange = false;
   TableIndex index;
-  I32x16 slope, start, lo, hi, zero;
+  I32x16 slope, start, zero;
 
   INLINE ByIntegerLine(const Requantize& rq, int32_t block)
       : index(rq, block),
         slope(load(rq.slope + block * kBlock)),
         start(load(rq.start + block * kBlock)),
-        lo(splat(rq.lo - rq.zero)),
-        hi(splat(rq.hi - rq.zero)),
         zero(splat(rq.zero)) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    const I32x16 y = shift_right(index(acc) * slope + start, kLineShift);
-    return FULL ? y + zero : min(max(y, lo), hi) + zero;
+    return shift_right(index(acc) * slope + start, kLineShift) + zero;
   }
 };
 
 #endif
 
-// Whether the layer's range is all that a byte holds.
-inline bool is_full(const Requantize& rq) {
-  constexpr int32_t least = Byte(-1) < 0 ? -128 : 0;
-  return rq.lo == least && rq.hi == least + 255;
-}
-
-// Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators, not yet clamped to
-// 0 .. 255 if `full` allows and that is the layer's range.
+// Call `use(finish)`, where finish(acc) gives the output integers of this block's accumulators.
 template <typename Use>
-INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unused]] bool full, Use use) {
+INLINE inline void with_method(const Requantize& rq, int32_t block, Use use) {
   switch (rq.method[block]) {
     case Method::raw:
       return;
@@ -222,19 +201,19 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return use(ByTable(rq, block));
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
     case Method::line:
-      return full && is_full(rq) ? use(ByLine<true>(rq, block)) : use(ByLine<false>(rq, block));
+      return use(ByLine(rq, block));
     case Method::shifted_line:
-      return full && is_full(rq) ? use(ByShiftedLine<true>(rq, block)) : use(ByShiftedLine<false>(rq, block));
+      return use(ByShiftedLine(rq, block));
     case Method::rounded_line:
-      return full && is_full(rq) ? use(ByRoundedLine<true>(rq, block)) : use(ByRoundedLine<false>(rq, block));
+      return use(ByRoundedLine(rq, block));
     case Method::high_product:
     case Method::integer_line:
       return;  // NEON's
 #elif defined(EM_ISA_NEON)
     case Method::high_product:
-      return full && is_full(rq) ? use(ByHighProduct<true>(rq, block)) : use(ByHighProduct<false>(rq, block));
+      return use(ByHighProduct(rq, block));
     case Method::integer_line:
-      return full && is_full(rq) ? use(ByIntegerLine<true>(rq, block)) : use(ByIntegerLine<false>(rq, block));
+      return use(ByIntegerLine(rq, block));
     case Method::line:
     case Method::shifted_line:
     case Method::rounded_line:
@@ -248,6 +227,16 @@ INLINE inline void with_method(const Requantize& rq, int32_t block, [[maybe_unus
       return;  // of others
 #endif
   }
+}
+
+// Call `use(finish, range)`, for results that are stored by store_bytes with this range.
+template <typename Use>
+INLINE inline void with_stored_method(const Requantize& rq, int32_t block, Use use) {
+  constexpr int32_t least = Byte(-1) < 0 ? -128 : 0;
+  with_method(rq, block, [&](const auto& finish) INLINE {
+    if (finish.kInRange || (rq.lo == least && rq.hi == least + 255)) return use(finish, AnyByte());
+    use(finish, ByteRange{rq.lo, rq.hi});
+  });
 }
 
 // Sixteen accumulators as a raw tensor has them.
@@ -264,7 +253,8 @@ inline void finish_one(const Requantize& rq, int32_t block, const I32x16& acc, u
     store(lane, acc);
     return store_raw(rq, block, lane, out);
   }
-  with_method(rq, block, true, [&](auto finish) { store_bytes(out, finish(acc)); });
+  with_stored_method(rq, block,
+                     [&](const auto& finish, const auto& range) INLINE { store_bytes(out, finish(acc), range); });
 }
 
 }  // namespace

@@ -26,26 +26,33 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
 template <typename Finish>
 struct Operand {
   const Finish& finish;
-  INLINE I32x16 operator()(const I32x16& acc) const { return finish(acc); }
+  const I32x16 lo, hi;
+
+  INLINE Operand(const Finish& given, const Requantize& rq) : finish(given), lo(splat(rq.lo)), hi(splat(rq.hi)) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const {
+    const I32x16 y = finish(acc);
+    return Finish::kInRange ? y : min(max(y, lo), hi);
+  }
   static void move_zero(const Requantize&, Sum&) {}
 };
 
 #if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
-template <bool FULL>
-struct Operand<ByLine<FULL>> {
-  const ByLine<FULL>& finish;
-  INLINE I32x16 operator()(const I32x16& acc) const { return finish.less_zero(acc); }
+template <>
+struct Operand<ByLine> {
+  const ByLine& finish;
+  const I32x16 lo, hi;
+
+  INLINE Operand(const ByLine& given, const Requantize& rq)
+      : finish(given), lo(splat(rq.lo - rq.zero)), hi(splat(rq.hi - rq.zero)) {}
+
+  INLINE I32x16 operator()(const I32x16& acc) const { return min(max(finish.less_zero(acc), lo), hi); }
   static void move_zero(const Requantize& rq, Sum& sum) {
     sum.constant = static_cast<int32_t>(static_cast<uint32_t>(sum.constant) +
                                         static_cast<uint32_t>(rq.zero) * static_cast<uint32_t>(sum.multiplier_a));
   }
 };
 #endif
-
-template <typename Finish>
-Operand<Finish> operand_of(const Finish& finish) {
-  return {finish};
-}
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE

@@ -11,13 +11,14 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 // Store result(sums of pixel p) for all pixels, four at a time if possible.
-template <typename Result>
-INLINE inline void store_pixels(uint8_t* to, int64_t step, int32_t pixels, const int32_t* sums, const Result& result) {
+template <typename Result, typename Range>
+INLINE inline void store_pixels(uint8_t* to, int64_t step, int32_t pixels, const int32_t* sums, const Range& range,
+                                const Result& result) {
   int32_t p = 0;
   for (; p + 4 <= pixels; p += 4, sums += 4 * kBlock)
     store_bytes(to + p * step, step, result(load(sums), p), result(load(sums + kBlock), p + 1),
-                result(load(sums + 2 * kBlock), p + 2), result(load(sums + 3 * kBlock), p + 3));
-  for (; p < pixels; ++p, sums += kBlock) store_bytes(to + p * step, result(load(sums), p));
+                result(load(sums + 2 * kBlock), p + 2), result(load(sums + 3 * kBlock), p + 3), range);
+  for (; p < pixels; ++p, sums += kBlock) store_bytes(to + p * step, result(load(sums), p), range);
 }
 
 // Requantize and store one block of a tile whose first pixel is (y, x).
@@ -32,19 +33,19 @@ void finish_block(const Conv& conv, uint8_t* arena, int32_t y, int32_t x, int32_
   }
   uint8_t* to = out + block * kBlock;
   if (!conv.has_sum) {
-    with_method(conv.requantize, block, true, [&](const auto& finish) INLINE {
-      store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t) INLINE { return finish(acc); });
+    with_stored_method(conv.requantize, block, [&](const auto& finish, const auto& range) INLINE {
+      store_pixels(to, step, pixels, sums, range, [&](const I32x16& acc, int32_t) INLINE { return finish(acc); });
     });
     return;
   }
   const uint8_t* other = arena + conv.other.at(y, x) + block * kBlock;
   const int64_t other_step = conv.other.pixel;
-  with_method(conv.requantize, block, false, [&](const auto& finish) INLINE {
-    const auto operand = operand_of(finish);
+  with_method(conv.requantize, block, [&](const auto& finish) INLINE {
+    const Operand operand(finish, conv.requantize);
     Sum sum = conv.sum;  // a copy: bytes that are stored could be those of the original
     operand.move_zero(conv.requantize, sum);
     const auto with_sum = [&](auto full) INLINE {
-      store_pixels(to, step, pixels, sums, [&](const I32x16& acc, int32_t p) INLINE {
+      store_pixels(to, step, pixels, sums, AnyByte(), [&](const I32x16& acc, int32_t p) INLINE {
         return weighted_sum<full.value != 0>(sum, operand(acc), load_bytes(other + p * other_step));
       });
     };

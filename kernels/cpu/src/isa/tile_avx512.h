@@ -17,18 +17,34 @@ constexpr bool kWidens = false;
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
-// Adds the products of some groups of weights to the sums of P pixels.
+// Adds the products of some groups of weights to the sums of P pixels. With few pixels the groups take turns with
+// several sums, which do not wait for each other.
 template <int P>
 INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __m512i* acc) {
-  for (int32_t i = 0; i < groups.count; ++i) {
+  constexpr int kTurns = P == 1 ? 4 : P <= 3 ? 2 : 1;
+  __m512i sums[kTurns][P];
+  unrolled<kTurns * P>([&](auto i) INLINE {
+    sums[i.value / P][i.value % P] = i.value < P ? acc[i.value % P] : _mm512_setzero_si512();
+  });
+  const auto add = [&](int32_t i, __m512i* to) INLINE {
     const __m512i w = _mm512_loadu_si512(groups.weights + 64 * i);
     const uint8_t* at = tile.in + groups.at[i];
     unrolled<P>([&](auto p) INLINE {
       int32_t four;
       memcpy(&four, at + p.value * int64_t{tile.step}, 4);
-      acc[p.value] = _mm512_dpbusd_epi32(acc[p.value], _mm512_set1_epi32(four), w);
+      to[p.value] = _mm512_dpbusd_epi32(to[p.value], _mm512_set1_epi32(four), w);
     });
-  }
+  };
+  int32_t i = 0;
+  for (; i + kTurns <= groups.count; i += kTurns)
+    unrolled<kTurns>([&](auto turn) INLINE { add(i + turn.value, sums[turn.value]); });
+  for (; i < groups.count; ++i) add(i, sums[0]);
+  unrolled<P>([&](auto p) INLINE {
+    acc[p.value] = sums[0][p.value];
+    unrolled<kTurns - 1>([&](auto turn) INLINE {
+      acc[p.value] = _mm512_add_epi32(acc[p.value], sums[turn.value + 1][p.value]);
+    });
+  });
 }
 
 // Adds the products of a block's digits above the lowest to the sums of P pixels.

@@ -60,6 +60,9 @@ struct Type {
   using Of = T;
 };
 
+// The range of bytes that are stored: all that a byte holds. A ByteRange is a narrower one.
+struct AnyByte {};
+
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -88,16 +91,29 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline void store(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
-// clamp(lane, 0, 255)
-inline void store_bytes(uint8_t* p, I32x16 a) {
+struct ByteRange {
+  __m512i lo, hi;
+  ByteRange(int32_t least, int32_t greatest)
+      : lo(_mm512_set1_epi8(static_cast<char>(least))), hi(_mm512_set1_epi8(static_cast<char>(greatest))) {}
+};
+inline __m512i within(__m512i bytes, AnyByte) { return bytes; }
+inline __m512i within(__m512i bytes, const ByteRange& range) {
+  return _mm512_min_epu8(_mm512_max_epu8(bytes, range.lo), range.hi);
+}
+// clamp(lane, 0, 255), then to the range.
+template <typename Range = AnyByte>
+inline void store_bytes(uint8_t* p, I32x16 a, const Range& range = {}) {
   const __m512i positive = _mm512_max_epi32(a.v, _mm512_setzero_si512());
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(positive));
+  const __m512i bytes = within(_mm512_castsi128_si512(_mm512_cvtusepi32_epi8(positive)), range);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
 }
 // Four of them, `step` bytes apart. Packing works within 128 bits and leaves four lanes of each vector side by side.
-INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+template <typename Range = AnyByte>
+INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 a, I32x16 b, I32x16 c, I32x16 d,
+                               const Range& range = {}) {
   const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i bytes = _mm512_permutexvar_epi32(order, packed);
+  const __m512i bytes = within(_mm512_permutexvar_epi32(order, packed), range);
   if (step == 16) return _mm512_storeu_si512(p, bytes);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + step), _mm512_extracti32x4_epi32(bytes, 1));
@@ -159,19 +175,32 @@ inline void store(int32_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
 }
-// clamp(lane, 0, 255)
-inline void store_bytes(uint8_t* p, I32x16 x) {
+struct ByteRange {
+  __m256i lo, hi;
+  ByteRange(int32_t least, int32_t greatest)
+      : lo(_mm256_set1_epi8(static_cast<char>(least))), hi(_mm256_set1_epi8(static_cast<char>(greatest))) {}
+};
+inline __m256i within(__m256i bytes, AnyByte) { return bytes; }
+inline __m256i within(__m256i bytes, const ByteRange& range) {
+  return _mm256_min_epu8(_mm256_max_epu8(bytes, range.lo), range.hi);
+}
+// clamp(lane, 0, 255), then to the range.
+template <typename Range = AnyByte>
+inline void store_bytes(uint8_t* p, I32x16 x, const Range& range = {}) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  const __m256i stored = within(_mm256_castsi128_si256(bytes), range);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(stored));
 }
 // Four of them, `step` bytes apart. Packing works within 128 bits and leaves four lanes of each vector side by side.
-INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 x, I32x16 y, I32x16 z, I32x16 w) {
+template <typename Range = AnyByte>
+INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 x, I32x16 y, I32x16 z, I32x16 w,
+                               const Range& range = {}) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const auto two = [&](uint8_t* at, const I32x16& first, const I32x16& second) INLINE {
     const __m256i low = _mm256_packs_epi32(first.a, first.b), high = _mm256_packs_epi32(second.a, second.b);
     const __m256i packed = _mm256_packus_epi16(low, high);
-    const __m256i bytes = _mm256_permutevar8x32_epi32(packed, order);
+    const __m256i bytes = within(_mm256_permutevar8x32_epi32(packed, order), range);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm256_castsi256_si128(bytes));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(at + step), _mm256_extracti128_si256(bytes, 1));
   };
@@ -257,10 +286,14 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return lanes([=](int i) { return int32_t{p[i]}; });
 }
 inline void store(int32_t* p, const I32x16& a) { memcpy(p, a.v, sizeof a.v); }
-// clamp(lane, 0, 255)
-inline void store_bytes(uint8_t* p, const I32x16& a) {
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(smaller(greater(a.v[i], 0), 255));
+struct ByteRange {
+  int32_t lo, hi;
+};
+// clamp(lane, 0, 255), then to the range.
+inline void store_bytes(uint8_t* p, const I32x16& a, const ByteRange& range) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(smaller(greater(a.v[i], range.lo), range.hi));
 }
+inline void store_bytes(uint8_t* p, const I32x16& a, AnyByte = {}) { store_bytes(p, a, ByteRange{0, 255}); }
 inline I32x16 splat(int32_t x) {
   return lanes([=](int) { return x; });
 }
@@ -310,11 +343,13 @@ inline I32x16 multiply_shift(const I32x16& a, const I32x16& multiplier, const I6
 #endif
 
 #if !defined(EM_ISA_AVX512) && !defined(EM_ISA_AVX2)
-inline void store_bytes(uint8_t* p, int64_t step, const I32x16& a, const I32x16& b, const I32x16& c, const I32x16& d) {
-  store_bytes(p, a);
-  store_bytes(p + step, b);
-  store_bytes(p + 2 * step, c);
-  store_bytes(p + 3 * step, d);
+template <typename Range = AnyByte>
+inline void store_bytes(uint8_t* p, int64_t step, const I32x16& a, const I32x16& b, const I32x16& c, const I32x16& d,
+                        const Range& range = {}) {
+  store_bytes(p, a, range);
+  store_bytes(p + step, b, range);
+  store_bytes(p + 2 * step, c, range);
+  store_bytes(p + 3 * step, d, range);
 }
 #endif
 

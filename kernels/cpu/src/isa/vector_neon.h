@@ -39,11 +39,22 @@ INLINE inline void store(int32_t* p, const I32x16& x) {
   vst1q_s32(p + 8, x.c);
   vst1q_s32(p + 12, x.d);
 }
-// clamp(lane, -128, 127): saturating to 16 bits first does not change it.
-INLINE inline void store_bytes(uint8_t* p, const I32x16& x) {
+struct ByteRange {
+  int8x16_t lo, hi;
+  ByteRange(int32_t least, int32_t greatest)
+      : lo(vdupq_n_s8(static_cast<int8_t>(least))), hi(vdupq_n_s8(static_cast<int8_t>(greatest))) {}
+};
+INLINE inline int8x16_t within(int8x16_t bytes, AnyByte) { return bytes; }
+INLINE inline int8x16_t within(int8x16_t bytes, const ByteRange& range) {
+  return vminq_s8(vmaxq_s8(bytes, range.lo), range.hi);
+}
+// clamp(lane, -128, 127), then to the range: saturating to 16 bits first does not change it.
+template <typename Range = AnyByte>
+INLINE inline void store_bytes(uint8_t* p, const I32x16& x, const Range& range = {}) {
   const int16x8_t low = vcombine_s16(vqmovn_s32(x.a), vqmovn_s32(x.b));
   const int16x8_t high = vcombine_s16(vqmovn_s32(x.c), vqmovn_s32(x.d));
-  vst1q_u8(p, vreinterpretq_u8_s8(vcombine_s8(vqmovn_s16(low), vqmovn_s16(high))));
+  const int8x16_t bytes = vcombine_s8(vqmovn_s16(low), vqmovn_s16(high));
+  vst1q_u8(p, vreinterpretq_u8_s8(within(bytes, range)));
 }
 INLINE inline I32x16 splat(int32_t x) { return {vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}; }
 INLINE inline I32x16 operator+(const I32x16& x, const I32x16& y) { return quarters(x, y, vaddq_s32); }
