@@ -11,6 +11,7 @@ namespace edgemeta {
 // What is left of weights that do not fit int8, of a block: its groups of 16 x 4 weights that are not all 0.
 struct HighDigit {
   const int64_t* at;  // of each group, the bytes from the corner of the window to its inputs
+  const int32_t* complements;  // of each group, as those of Conv, or 0
   const int8_t* weights;
   int32_t count;
 };
@@ -35,6 +36,8 @@ struct Conv {
   // Null, or [blocks]: bit i where of an output 4 i .. 4 i + 3 two weights that are eight bytes apart in a group of
   // sixteen are both -128.
   const uint8_t* lowest_pairs;
+  // Null, or for each group of four inputs what their bytes are xored with: 0xff makes ~u of u.
+  const int32_t* complements;
   // The weights are sums of digits times powers of 2**digit_bits; `weights` holds the lowest ones: [blocks]
   // [high_digits], the highest first. digit_bits is 8, or 0: one digit more, which is simply added.
   const HighDigit* high;

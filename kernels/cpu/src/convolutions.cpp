@@ -1,6 +1,7 @@
 // Converts convolutions to steps: repacks weights, folds zero points into the bias.
 #include <algorithm>
 
+#include "complements.h"
 #include "lowbit.h"
 #include "steps.h"
 #include "sums.h"
@@ -28,6 +29,7 @@ struct FastConv {
   Conv conv{};
   Planes planes{};
   Buffer weights;
+  std::vector<int32_t> complements;
   HighDigits high;
   PlaneFactors factors;
   std::vector<uint8_t> lowest_pairs;
@@ -65,8 +67,13 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
     low_bits = choose_form(given, input, conv, kernels);
   } else {
     Conv split = conv;
+    if (!sums.complemented.empty()) {
+      fast->complements = masks_of(layer, conv, sums.complemented);
+      split.complements = fast->complements.data();
+      lowest = with_complements(given, sums.complemented);
+    }
     HighDigits high = split_digits(lowest, split);
-    low_bits.description = high.description;
+    low_bits.description = high.description + description_of_complements(sums);
     low_bits.share = high.share;
     if (replaced_by_winograd(given, conv, kernels, low_bits)) {
       lowest = given;
@@ -83,7 +90,11 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
   low_bits.weight_bytes += fast->high.weights.size();
   conv.weights = fast->weights.data();
   fast->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
-  for (size_t o = 0; o < layer.bias.size(); ++o) fast->bias[o] = corrected_bias(given, o, conv.in.zero - conv.low);
+  for (size_t o = 0; o < layer.bias.size(); ++o) {
+    const auto bias = static_cast<uint32_t>(corrected_bias(given, o, conv.in.zero - conv.low));
+    const uint32_t more = conv.complements == nullptr ? 0 : bias_of_complements(given, o, sums.complemented);
+    fast->bias[o] = static_cast<int32_t>(bias + more);
+  }
   if (low_bits.form == EM_PLAIN && kernels.weight_group == 16) {
     fast->lowest_pairs = lowest_pairs(conv, fast->weights);
     conv.lowest_pairs = fast->lowest_pairs.empty() ? nullptr : fast->lowest_pairs.data();

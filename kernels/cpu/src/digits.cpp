@@ -38,6 +38,7 @@ HighDigits split_digits(Layer& layer, Conv& conv) {
         if (std::all_of(from, from + 64, [](int8_t each) { return each == 0; })) continue;
         const int64_t run = group * 4 / conv.span;
         high.at.push_back(run / conv.spans * conv.tap_row + run % conv.spans * conv.span_step + group * 4 % conv.span);
+        high.complements.push_back(conv.complements == nullptr ? 0 : conv.complements[group]);
         taken.push_back(from);
       }
       counts.push_back(static_cast<int32_t>(taken.size() - before));
@@ -47,14 +48,16 @@ HighDigits split_digits(Layer& layer, Conv& conv) {
   for (size_t i = 0; i < taken.size(); ++i) std::copy_n(taken[i], 64, weights + i * 64);
   int64_t first = 0;
   for (const int32_t count : counts) {
-    high.views.push_back({high.at.data() + first, weights + first * 64, count});
+    high.views.push_back({high.at.data() + first, high.complements.data() + first, weights + first * 64, count});
     first += count;
   }
   conv.high = high.views.data();
   layer.weights = std::move(digits[0]);
   const double besides = double(taken.size()) / (blocks * groups);  // the share of groups that are multiplied again
   high.share = 1 + besides;
-  if (conv.digit_bits == 0) {
+  if (conv.high_digits == 0) {
+    high.description = "plain: int8 weights";
+  } else if (conv.digit_bits == 0) {
     char text[80];
     std::snprintf(text, sizeof text, "digits: int8 weights, %.1f %% of them in two parts", 100 * besides);
     high.description = text;

@@ -22,6 +22,7 @@ struct LowBits {
 // The digits of a layer's weights above the lowest, and what HighDigit points to.
 struct HighDigits {
   std::vector<int64_t> at;  // one block's digits after the other
+  std::vector<int32_t> complements;
   Buffer weights;
   std::vector<HighDigit> views;  // [blocks * digits]
   std::string description;  // as LowBits has them

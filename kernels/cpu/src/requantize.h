@@ -30,9 +30,10 @@ struct Line {
 
 // What is known of a convolution's accumulators, by channel. Where `negated`, the kernel computes the complement
 // ~a = -1 - a, which fits int32 wherever a does; where `halved`, about a / 2, which is shifted by one less (sums.h).
-// reach: the accumulator is at most so much in magnitude.
+// complemented: the inputs of the window of which a tile reads the complement, for all channels; empty if there are
+// none. reach: the accumulator is at most so much in magnitude.
 struct Sums {
-  std::vector<bool> negated, halved;
+  std::vector<bool> negated, halved, complemented;
   std::vector<int64_t> reach;
 };
 

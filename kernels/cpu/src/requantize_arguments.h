@@ -28,7 +28,7 @@ enum class Lines : uint8_t { none, down, nearest, integers };
 // Arrays are padded to whole blocks.
 struct Requantize {
   const Method* method;                      // [blocks]
-  // line: zero + acc * (scale + scale_rest) + offset, see Lines; shifted_line, of a table's index t: t * scale + offset;
+  // line: zero + acc * (scale + scale_rest) + offset, see Lines; shifted_line: t * scale + offset, t the table's index;
   // rounded_line: (acc & kept) * scale + offset
   const float *scale, *scale_rest, *offset;
   const int32_t* multiplier;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "complements.h"
+
 namespace edgemeta {
 namespace {
 
@@ -18,10 +20,15 @@ bool are_even(const int32_t* weights, size_t count) {
   return std::all_of(weights, weights + count, [](int32_t weight) { return weight % 2 == 0; });
 }
 
-// ", 3 channels WHAT", or "" for none.
-std::string counted(const std::vector<bool>& channels, const char* what) {
-  const auto count = std::count(channels.begin(), channels.end(), true);
-  return count == 0 ? "" : ", " + std::to_string(count) + (count == 1 ? " channel " : " channels ") + what;
+// Tiles read complements where they take weights in two parts, which those replace.
+bool can_complement(const Layer& layer, const Kernels& kernels) {
+  return kernels.low_bit->has_digits && layer.groups == 1;
+}
+
+// ", 3 NAMEs WHAT", or "" for none.
+std::string counted(const std::vector<bool>& those, const char* name, const char* what) {
+  const auto count = std::count(those.begin(), those.end(), true);
+  return count == 0 ? "" : ", " + std::to_string(count) + " " + name + (count == 1 ? " " : "s ") + what;
 }
 
 }  // namespace
@@ -44,11 +51,14 @@ Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span) {
   const bool can_help =
       kernels.weight_bytes == 1 && *bounds.first >= -128 && *bounds.second == 128 && layer.bases.count == 0;
   const bool has_tables = layer.requantize.kind == EM_TABLE;
+  std::vector<bool> is_fixed;
+  bool is_any_left = false;  // of the weights of 128, after some channels are negated
   Sums sums;
   for (size_t o = 0; o < outputs; ++o) {
     const int32_t* weights = layer.weights.data() + o * count;
     const int32_t shift = has_tables ? layer.requantize.shift[o] : 0;
-    const auto positive = std::count(weights, weights + count, 128), negative = std::count(weights, weights + count, -128);
+    const auto positive = std::count(weights, weights + count, 128);
+    const auto negative = std::count(weights, weights + count, -128);
     const bool halved = can_help && shift > 0 && positive > 0 && are_even(weights, count);
     const int64_t reach = reach_of(weights, count, layer.bias[o], span) / (halved ? 2 : 1) + halved;
     // A table's index is turned by a step of 2**shift, which the accumulator must have room for.
@@ -57,6 +67,13 @@ Sums sums_of(const Layer& layer, const Kernels& kernels, int32_t span) {
     sums.reach.push_back(reach);
     sums.halved.push_back(halved);
     sums.negated.push_back(can_help && has_room && !halved && positive > negative);
+    is_fixed.push_back(!has_room);
+    is_any_left |= !halved && (sums.negated[o] ? negative : positive) > 0;
+  }
+  if (is_any_left && can_help && can_complement(layer, kernels)) {
+    Signs signs = find_signs(layer, is_fixed, sums.halved);
+    sums.negated = std::move(signs.negated);
+    sums.complemented = std::move(signs.complemented);
   }
   return sums;
 }
@@ -78,6 +95,10 @@ Layer within_bytes(Layer layer, const Sums& sums) {
   return layer;
 }
 
-std::string description_of(const Sums& sums) { return counted(sums.negated, "negated") + counted(sums.halved, "halved"); }
+std::string description_of(const Sums& sums) {
+  return counted(sums.negated, "channel", "negated") + counted(sums.halved, "channel", "halved");
+}
+
+std::string description_of_complements(const Sums& sums) { return counted(sums.complemented, "input", "complemented"); }
 
 }  // namespace edgemeta

@@ -1,4 +1,4 @@
-"""Weights up to +128, which int8 lacks: halved and negated channels, sums of two weights, requantization of each."""
+"""Weights up to +128, which int8 lacks: halved and negated channels, complemented inputs, sums of two weights."""
 
 from contextlib import closing
 from ctypes import c_void_p
@@ -215,7 +215,7 @@ def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: 
 
 @pytest.mark.parametrize("isa", [each for each in ISAS if each in ON_VNNI])
 def test_the_form_says_what_was_done(isa: str) -> None:
-    """Even channels are halved; others with one sign of 128 are negated, with both some weights become sums of two."""
+    """Even channels are halved, others with one sign of 128 negated; with both signs inputs are complemented."""
     wanted: dict[Signs, str] = {
         "positive": "plain: int8 weights, 16 channels negated",
         "negative": "plain: int8 weights",
@@ -230,3 +230,28 @@ def test_the_form_says_what_was_done(isa: str) -> None:
     net = NetworkBuilder("described-both", TensorType((4, 4, 16)))
     forms = assert_exact(net.observe(append(net, net.start, 16, (2, 3), 1, 1, "both", "line")), isa)
     assert any(form.startswith("digits: int8 weights, ") and "% of them in two parts" in form for form in forms)
+
+
+@pytest.mark.parametrize("isa", [each for each in ISAS if each in ON_VNNI])
+@pytest.mark.parametrize("width", [1, 2, 9, 20])
+@pytest.mark.parametrize("outputs", [16, 40, 150])
+def test_complemented_inputs(isa: str, width: int, outputs: int) -> None:
+    """Both signs of 128 in one channel, in tiles of all widths: no weight in two parts; three in a circle leave one."""
+
+    def weights(shape: tuple[int, ...]) -> PowerOfTwoWeights:
+        codes = net.rng.integers(0, 8, shape)
+        codes[..., 7] = 1  # an odd weight in each channel
+        for output, place, code in places:
+            codes[output, 1, 0, place] = code
+        return PowerOfTwoWeights(codes.astype(np.uint8), 5, np.array([2.0**-6]))
+
+    places = [(0, 5, 8), (0, 3, 24), (9, 3, 8), (9, 12, 24)]
+    net = NetworkBuilder(f"complements-{width}-{outputs}", TensorType((3, width, 16), signed=True, zero_point=-7))
+    last = net.conv(net.start, outputs, (3, 1), (1, 1), (1, 0, 1, 0), weights=weights)
+    forms = assert_exact(net.observe(last), isa)
+    assert any(form.startswith("plain: int8 weights, 1 input complemented, 1 channel negated") for form in forms), forms
+    places += [(9, 5, 8)]
+    net = NetworkBuilder(f"circle-{width}-{outputs}", TensorType((3, width, 16), signed=True, zero_point=-7))
+    last = net.conv(net.start, outputs, (3, 1), (1, 1), (1, 0, 1, 0), weights=weights)
+    forms = assert_exact(net.observe(last), isa)
+    assert any("in two parts, 1 input complemented" in form for form in forms), forms

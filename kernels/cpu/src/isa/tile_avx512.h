@@ -17,9 +17,23 @@ constexpr bool kWidens = false;
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
 
+// Four input bytes, or their complements, in each lane.
+template <int kComplement>
+INLINE inline __m512i spread(const uint8_t* p, __m512i complement) {
+  int32_t four;
+  memcpy(&four, p, 4);
+  const __m512i x = _mm512_set1_epi32(four);
+  return kComplement ? _mm512_xor_si512(x, complement) : x;
+}
+
+template <int kComplement>
+INLINE inline __m512i complement_of(const int32_t* group) {
+  return kComplement ? _mm512_set1_epi32(*group) : _mm512_setzero_si512();
+}
+
 // Adds the products of some groups of weights to the sums of P pixels. With few pixels the groups take turns with
 // several sums, which do not wait for each other.
-template <int P>
+template <int P, int kComplements>
 INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __m512i* acc) {
   constexpr int kTurns = P == 1 ? 4 : P <= 3 ? 2 : 1;
   __m512i sums[kTurns][P];
@@ -28,11 +42,11 @@ INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __
   });
   const auto add = [&](int32_t i, __m512i* to) INLINE {
     const __m512i w = _mm512_loadu_si512(groups.weights + 64 * i);
+    const __m512i complement = complement_of<kComplements>(groups.complements + i);
     const uint8_t* at = tile.in + groups.at[i];
     unrolled<P>([&](auto p) INLINE {
-      int32_t four;
-      memcpy(&four, at + p.value * int64_t{tile.step}, 4);
-      to[p.value] = _mm512_dpbusd_epi32(to[p.value], _mm512_set1_epi32(four), w);
+      const __m512i x = spread<kComplements>(at + p.value * int64_t{tile.step}, complement);
+      to[p.value] = _mm512_dpbusd_epi32(to[p.value], x, w);
     });
   };
   int32_t i = 0;
@@ -48,24 +62,25 @@ INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __
 }
 
 // Adds the products of a block's digits above the lowest to the sums of P pixels.
-template <int P>
+template <int P, int kComplements>
 INLINE inline void add_high_digits(const Conv& conv, const HighDigit* digits, const TileInput& tile, __m512i* acc) {
-  if (conv.digit_bits == 0) return add_groups<P>(digits[0], tile, acc);
+  if (conv.digit_bits == 0) return add_groups<P, kComplements>(digits[0], tile, acc);
   __m512i high[P];
   unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_setzero_si512(); });
   for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
-    add_groups<P>(digits[digit], tile, high);
+    add_groups<P, 0>(digits[digit], tile, high);
     unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_slli_epi32(high[p.value], 8); });
   }
   unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_add_epi32(acc[p.value], high[p.value]); });
 }
 
 // Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
-template <int P, int N>
-void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
+template <int P, int N, int kComplements>
+INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   constexpr int kGroups = (P + 2) / 3;
   const int64_t step = tile.step;
   const uint8_t* weights = tile.weights;
+  const int32_t* complements = conv.complements;
   __m512i acc[P][N];
   unrolled<P * N>([&](auto i) INLINE {
     constexpr int p = i.value / N, n = i.value % N;
@@ -75,7 +90,7 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
     unrolled<N>([&](auto n) INLINE {
       __m512i column[P];
       unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value]; });
-      add_high_digits<P>(conv, tile.high + n.value * conv.high_digits, tile, column);
+      add_high_digits<P, kComplements>(conv, tile.high + n.value * conv.high_digits, tile, column);
       unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = column[p.value]; });
     });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
@@ -85,16 +100,28 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
       unrolled<kGroups>([&](auto g) INLINE { group[g.value] = at + 3 * g.value * step; });
       for (int32_t d = 0; d < conv.span; d += 4) {
         __m512i w[N];
-        unrolled<N>([&](auto n) INLINE { w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes); });
-        unrolled<P>([&](auto i) INLINE {
-          constexpr int p = i.value;
-          int32_t four;
-          memcpy(&four, group[p / 3] + p % 3 * step, 4);
-          const __m512i x = _mm512_set1_epi32(four);
-          unrolled<N>([&](auto n) INLINE { acc[p][n.value] = _mm512_dpbusd_epi32(acc[p][n.value], x, w[n.value]); });
+        unrolled<N>([&](auto n) INLINE {
+          w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes);
+          // GCC would load weights of two pixels twice, and a cycle has time for one load of 64 bytes.
+          if constexpr (P > 1) asm("" : "+v"(w[n.value]));
         });
+        const auto multiply_add = [&](auto complemented) INLINE {
+          const __m512i complement = complement_of<complemented.value>(complements);
+          unrolled<P>([&](auto i) INLINE {
+            constexpr int p = i.value;
+            const __m512i x = spread<complemented.value>(group[p / 3] + p % 3 * step, complement);
+            unrolled<N>([&](auto n) INLINE { acc[p][n.value] = _mm512_dpbusd_epi32(acc[p][n.value], x, w[n.value]); });
+          });
+        };
+        // Which groups are complemented is the same in all tiles of a layer, and so predicted well. With many blocks
+        // one more instruction is hidden, and a branch is not.
+        if (kComplements && (N > kBlocks || *complements != 0))
+          multiply_add(Constant<1>());
+        else
+          multiply_add(Constant<0>());
         unrolled<kGroups>([&](auto g) INLINE { group[g.value] += 4; });
         weights += 64;
+        complements += kComplements;
       }
     }
   }
@@ -102,6 +129,11 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
     constexpr int p = i.value % P, n = i.value / P;
     _mm512_storeu_si512(sums + i.value * kBlock, acc[p][n]);
   });
+}
+
+template <int P, int N>
+void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
+  conv.complements == nullptr ? sum_tile<P, N, 0>(conv, tile, sums) : sum_tile<P, N, 1>(conv, tile, sums);
 }
 
 }  // namespace
