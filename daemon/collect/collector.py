@@ -142,9 +142,9 @@ class Collector:
         return self._holds.get(camera)
 
     def is_collecting(self, camera: str) -> bool:
-        """Whether frames of a camera are being kept."""
+        """Whether frames of a camera are being kept, or the last of them wait to be written."""
         hold = self._holds.get(camera)
-        return hold is not None and hold.active
+        return hold is not None and (hold.active or hold.waiting > 0)
 
     def offer(self, camera: str, frame: Frame) -> None:
         """Offer a frame, from the thread that has it; takes microseconds."""

@@ -26,7 +26,7 @@ class CameraCollection(Part):
     """The collected pictures of one camera."""
 
     labels: list[LabelPage] = Field(description="Its labels, sorted.")
-    collecting: str | None = Field(description="The label under which frames are kept now; null for none.")
+    collecting: str | None = Field(description="The label of frames being kept or written; null for none.")
     kept: int = Field(ge=0, description="Pictures kept since the button was pressed last.")
     waiting: int = Field(ge=0, description="Frames that wait to be written.")
     skipped: int = Field(ge=0, description="Frames skipped since then because the disk was slow.")

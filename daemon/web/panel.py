@@ -222,12 +222,13 @@ def _state(collection: CollectionService) -> CollectionState:
 
 
 def _camera(collection: CollectionService, name: str, folder: PictureFolder) -> CameraCollection:
+    collecting = collection.collector.is_collecting(name)  # before the pictures: once it is over, they are complete
     hold = collection.collector.state(name)
     return CameraCollection(
         labels=[
             LabelPage(label=label, key=key_of(label), pictures=len(found)) for label, found in folder.all().items()
         ],
-        collecting=hold.label if hold is not None and hold.active else None,
+        collecting=hold.label if hold is not None and collecting else None,
         kept=hold.kept if hold is not None else 0,
         waiting=hold.waiting if hold is not None else 0,
         skipped=hold.skipped if hold is not None else 0,

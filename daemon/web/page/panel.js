@@ -14,6 +14,7 @@ const chosen = { camera: null, label: null };
 let state = null;
 let asking = 0;
 let held = null; // the camera and label whose button is held
+let lastCollect = Promise.resolve(); // the answer of the last request to collect
 
 // Send a button's request; returns the new state, or null where it was refused, which is then shown.
 async function send(path, body) {
@@ -156,6 +157,12 @@ function showUse(use) {
   set(byId("line").querySelector("code"), use?.line ?? "");
 }
 
+// Requests to collect, one after the other: a renewal that overtook the release would go on collecting.
+function collect(body) {
+  lastCollect = lastCollect.then(() => send("api/collect", body));
+  return lastCollect;
+}
+
 // While the button is held the request is renewed; what ends it is shown, and the button must be pressed again.
 async function hold() {
   const label = byId("label").value.trim();
@@ -163,14 +170,13 @@ async function hold() {
   const mine = { camera: chosen.camera, label };
   held = mine;
   for (let first = true; held === mine; first = false) {
-    const answered = await send("api/collect", { ...mine, hold: true, first });
+    const answered = await collect({ ...mine, hold: true, first });
     if (answered === null) {
       if (held === mine) held = null;
       break;
     }
     if (answered.cameras[mine.camera].collecting !== null) chosen.label = answered.cameras[mine.camera].collecting;
     show(answered);
-    if (held !== mine) await send("api/collect", { ...mine, hold: false }); // released before the answer came
     await new Promise((done) => setTimeout(done, RENEW_MS));
   }
   byId("hold").toggleAttribute("data-held", held !== null);
@@ -181,7 +187,7 @@ function release() {
   const mine = held;
   held = null;
   byId("hold").removeAttribute("data-held");
-  send("api/collect", { ...mine, hold: false });
+  collect({ ...mine, hold: false });
 }
 
 const pictures = new Pictures({

@@ -200,8 +200,11 @@ def test_a_slow_disk_delays_no_frame(make: Callable[..., Collector], monkeypatch
     assert hold.skipped >= 8
     assert hold.waiting == WAITING + 10 - hold.skipped
     assert longest < 0.01
+    collector.release("front", "open")
+    assert collector.is_collecting("front")
     writing.set()
     wait_until(lambda: hold.waiting == 0, "the last picture")
+    assert not collector.is_collecting("front")
     assert hold.kept == WAITING + 10 - hold.skipped
 
 

@@ -1,6 +1,7 @@
 """The panel's requests to a running service: who may send them, what they do, and what refuses them."""
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -47,7 +48,7 @@ def collect(page: Page, label: str, number: int = 2, camera: str = "front") -> N
     assert post(page, "/api/collect", hold).status == 200
     wait_until(lambda: state(page)["cameras"][camera]["kept"] >= number, "pictures")
     assert post(page, "/api/collect", hold | {"hold": False}).status == 200
-    wait_until(lambda: page.service.collection.collector._frames.empty(), "the last picture")  # type: ignore[union-attr]
+    wait_until(lambda: state(page)["cameras"][camera]["collecting"] is None, "the last picture")
 
 
 def put(tmp_path: Path, label: str, number: int) -> None:
@@ -78,6 +79,22 @@ def test_a_held_button_collects_and_a_released_one_does_not(page: Page) -> None:
     assert (answer.status, answer.json["cameras"]["front"]["collecting"]) == (200, "open")
     wait_until(lambda: state(page)["cameras"]["front"]["kept"] >= 2, "pictures")
     wait_until(lambda: state(page)["cameras"]["front"]["collecting"] is None, "the end of what is not renewed", 10)
+
+
+def test_collecting_ends_with_the_last_picture(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames that wait when the button is released are still to come: the page counts on, and nothing is renamed."""
+    written, add = threading.Event(), PictureFolder.add
+    monkeypatch.setattr(PictureFolder, "add", lambda *picture: written.wait(60) and add(*picture))
+    assert post(page, "/api/collect", HOLD).status == 200
+    wait_until(lambda: state(page)["cameras"]["front"]["waiting"] > 0, "a frame")
+    released = post(page, "/api/collect", HOLD | {"hold": False}).json["cameras"]["front"]
+    assert (released["collecting"], released["kept"]) == ("open", 0)
+    refused = post(page, "/api/rename", {"camera": "front", "label": "open", "name": "ajar"})
+    assert (refused.status, refused.text) == (409, "camera front is collecting just now\n")
+    written.set()
+    wait_until(lambda: state(page)["cameras"]["front"]["collecting"] is None, "the last picture")
+    (label,) = state(page)["cameras"]["front"]["labels"]
+    assert label["pictures"] == released["waiting"]
 
 
 def test_two_browsers(page: Page) -> None:
