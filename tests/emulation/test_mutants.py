@@ -37,6 +37,9 @@ SURVIVORS: dict[str, str] = {
     "direct/kernel.cu: if (plane * DEPTH >= IN_C) continue;  // padding up to a multiple of 4 channels -> "
     "if (false) continue;  // padding up to a multiple of 4 channels (1)": "saves work: the weights there are 0",
     "direct/kernel.cu: if (DEPTH == 2 && plane * 2 + 1 >= IN_C) -> if (DEPTH == 2 && false) (1)": "as above",
+    "direct/kernel.cu: if (i * THREADS < COUNT) ahead[i] = __ldg(from + min(i * THREADS + (int)threadIdx.x, COUNT - 1)"
+    "); -> if (true) ahead[i] = __ldg(from + min(i * THREADS + (int)threadIdx.x, COUNT - 1)); (1)": "saves work: the "
+    "last weights are loaded again, and not stored",
     "winograd/epilogue.cuh: return {in_block, channel, row * TILE, across * TILE, first, tile < TILES && "
     "first < T::channels}; -> return {in_block, channel, row * TILE, across * TILE, first, true && "
     "first < T::channels}; (1)": "saves work: the rows of such a tile are below the map, where none is written",

@@ -20,6 +20,9 @@ def test_broker(number):
 def test_camera():
     pytest.skip("no RTSP server (Debian packages python3-gi, gstreamer1.0-tools)")
 
+def test_instructions():
+    pytest.skip("processor: it has none of amx")
+
 @pytest.mark.xfail(reason="known")
 def test_known():
     assert False
@@ -67,6 +70,7 @@ def test_the_end_of_a_run_names_each_missing_part_once(tmp_path: Path, arguments
     lines = [line.strip() for line in done.stdout.split("skipped, since parts are missing", 1)[1].splitlines()]
     assert "2 tests      Debian package mosquitto" in lines
     assert "1 test       Debian packages python3-gi gstreamer1.0-tools" in lines
+    assert "1 test       processor: it has none of amx" in lines
     assert "1 test file  pip install 'edgemeta[train]'" in lines
     assert done.returncode == 0
 
@@ -75,7 +79,9 @@ def test_the_end_of_a_run_names_each_missing_part_once(tmp_path: Path, arguments
 def test_on_the_gate_what_is_skipped_has_failed_and_what_is_known_to_fail_has_not(tmp_path: Path) -> None:
     done = run(tmp_path, full="1")
     assert done.returncode != 0
-    assert "3 failed, 1 xfailed, 1 error" in run(tmp_path, "--continue-on-collection-errors", full="1").stdout
+    assert (
+        "3 failed, 1 skipped, 1 xfailed, 1 error" in run(tmp_path, "--continue-on-collection-errors", full="1").stdout
+    )
     assert "skipped where nothing may be skipped" in done.stdout
 
 

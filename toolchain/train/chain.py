@@ -57,6 +57,30 @@ class StridedDepthwise(nn.Conv2d):
             return super().forward(x.float()).to(x.dtype)
 
 
+class StridedPointwise(nn.Conv2d):
+    """A 1x1 convolution of a stride: one of stride 1, of the rows and columns that it reads.
+
+    PyTorch 2.13 writes out of bounds in the gradient of a strided one whose inputs, channels last, do not fill a block
+    of its library: 8 of them with AVX2 (https://github.com/uxlfoundation/oneDNN/issues/6035), at most 16 anywhere.
+    """
+
+    MOST_INPUTS = 15
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C', H / stride, W / stride] of x [B, C, H, W]."""
+        rows, columns = self.stride
+        return nn.functional.conv2d(x[:, :, ::rows, ::columns], self.weight, self.bias, groups=self.groups)
+
+
+def _kind(cin: int, kernel: int, stride: int, groups: int) -> type[nn.Conv2d]:
+    """The module of a convolution: PyTorch's own, where that is fast and right."""
+    if stride > 1 and groups == cin:
+        return StridedDepthwise
+    if stride > 1 and kernel == 1 and cin <= StridedPointwise.MOST_INPUTS:
+        return StridedPointwise
+    return nn.Conv2d
+
+
 class Doubling(nn.Module):
     """Every row and column twice."""
 
@@ -101,8 +125,7 @@ class LinkedLayers(nn.Module):
         """Append a convolution without bias, padded by kernel // 2, and its batch norm."""
         number = self._convolutions
         self._convolutions += 1
-        kind = StridedDepthwise if stride > 1 and groups == cin else nn.Conv2d
-        conv = kind(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
+        conv = _kind(cin, kernel, stride, groups)(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
         nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
         self.add(f"conv{number}", conv, x)
         return self.add(f"bn{number}", nn.BatchNorm2d(cout), f"conv{number}")

@@ -17,6 +17,7 @@ from edgemeta.model import reference
 from edgemeta.model.layers import Conv, Multiplier, Requantize, ShiftTable, TensorType
 from edgemeta.model.weights import PowerOfTwoWeights
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs, raw
+from tests.missing_parts import on_any_of
 
 ISAS = supported_isas()
 Signs: TypeAlias = Literal["positive", "negative", "mostly positive", "both"]
@@ -213,7 +214,7 @@ def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: 
     assert_exact(net.observe(net.append(layer)), isa)
 
 
-@pytest.mark.parametrize("isa", [each for each in ISAS if each in ON_VNNI])
+@on_any_of(ON_VNNI, ISAS)
 def test_the_form_says_what_was_done(isa: str) -> None:
     """Even channels are halved, others with one sign of 128 negated; with both signs inputs are complemented."""
     wanted: dict[Signs, str] = {
@@ -232,7 +233,7 @@ def test_the_form_says_what_was_done(isa: str) -> None:
     assert any(form.startswith("digits: int8 weights, ") and "% of them in two parts" in form for form in forms)
 
 
-@pytest.mark.parametrize("isa", [each for each in ISAS if each in ON_VNNI])
+@on_any_of(ON_VNNI, ISAS)
 @pytest.mark.parametrize("width", [1, 2, 9, 20])
 @pytest.mark.parametrize("outputs", [16, 40, 150])
 def test_complemented_inputs(isa: str, width: int, outputs: int) -> None:

@@ -19,11 +19,13 @@ from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
+from tests.missing_parts import on_any_of
 
-ISAS = [isa for isa in ("avx2", "avxvnni", "avx512vnni") if isa in supported_isas()]
+FORMS = ("avx2", "avxvnni", "avx512vnni")
+ISAS = [isa for isa in FORMS if isa in supported_isas()]
 VNNI = [isa for isa in ISAS if isa != "avx2"]
-pytestmark = pytest.mark.skipif(not ISAS, reason="no instruction set of this machine has the form")
-each_isa, each_vnni = pytest.mark.parametrize("isa", ISAS), pytest.mark.parametrize("isa", VNNI)
+pytestmark = pytest.mark.skipif(not ISAS, reason="processor: it has no instruction set with the form")
+each_isa, each_vnni = on_any_of(FORMS, ISAS), on_any_of(FORMS[1:], ISAS)
 
 
 def assert_equals_reference(case: Case, isa: str, threads: int, form: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from edgemeta.toolchain.train.chain import StridedDepthwise
+from edgemeta.toolchain.train.chain import StridedDepthwise, StridedPointwise
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build, halvings
 
@@ -99,3 +99,25 @@ def test_a_strided_depthwise_convolution_computes_in_float32_beside_bfloat16() -
     assert plain.weight.grad is not None
     assert kind.weight.grad is not None
     assert torch.equal(kind.weight.grad, plain.weight.grad)
+
+
+def test_a_strided_pointwise_convolution_of_few_inputs_has_the_gradients_of_float64() -> None:
+    """Channels last, where PyTorch's own corrupts the heap with AVX2."""
+    found = [
+        m for m in build(Design(family="resnet", depth=8, width=0.125)).modules() if isinstance(m, StridedPointwise)
+    ]
+    assert [(kind.in_channels, kind.stride) for kind in found] == [(2, (2, 2)), (4, (2, 2))]
+    torch.manual_seed(1)
+    for kind in found:
+        kind.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        plain = nn.Conv2d(kind.in_channels, kind.out_channels, 1, 2, bias=False, dtype=torch.float64)
+        plain.load_state_dict(kind.state_dict())
+        x = torch.randn(16, kind.in_channels, 32, 32).contiguous(memory_format=torch.channels_last).requires_grad_()
+        exact = x.detach().double().requires_grad_()
+        output, expected = kind(x), plain(exact)
+        for each in (output, expected):
+            each.square().sum().backward()
+        torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
+        for gradient, of_float64 in ((x.grad, exact.grad), (kind.weight.grad, plain.weight.grad)):
+            assert gradient is not None
+            torch.testing.assert_close(gradient.double(), of_float64, rtol=1e-4, atol=1e-4)
