@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.daemon.mqtt.flood_control import FLOOD_ABOVE
 from rig.broker import Mosquitto
 from rig.command_client import send_command
 from rig.flooder import KINDS, Flooder, block
@@ -51,7 +52,7 @@ def test_a_flood_delays_no_frame_and_leaves_nothing_behind(rig: System, kind: st
         flooder.close()
     rig.subscriber.next_frame("front").within(0)
     updates = rig.log.read_text().splitlines()[lines:]
-    assert sent > 1000
+    assert sent > SECONDS * FLOOD_ABOVE, "the machine is too slow for a flood"
     assert sum("flood of messages on edgemeta/flooded/cmd/reload: " in line for line in updates) == 1
     assert len(updates) < 40, "\n".join(updates[:60])
     wait_until(lambda: rig.running.holds["rss_kib"] < held + GROWTH_KIB, "memory to be given back", 30)
@@ -96,6 +97,6 @@ def test_the_benchmark_says_what_it_measured(repository: Path) -> None:
     flood = outcome["floods"][KINDS[0]]
     assert outcome["lost"] == dict.fromkeys(outcome["lost"], 0)
     assert outcome["exit_code"] == 0
-    assert flood["messages_per_second"] > 1000
+    assert flood["messages_per_second"] > FLOOD_ABOVE
     assert flood["frames"] > 0
     assert (ended.returncode != 0) == bool(ended.stderr)
