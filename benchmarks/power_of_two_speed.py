@@ -1,6 +1,6 @@
 """Networks with 5-bit powers of two as weights beside int8 ones of the same shapes, on the cpu backend.
 
-    python benchmarks/power_of_two_speed.py [--rounds 300] [--networks resnet8 ...] [--out FOLDER]
+    python benchmarks/power_of_two_speed.py [--rounds 300] [--networks resnet8 ...] [--isas avx2 ...] [--out FOLDER]
 
 Each network exists three times, made from one float network and the same random pictures: `powers`, its weights the
 nearest powers of two, as scheme `incremental` makes an integer network (requantization by shift and table); `tables`,
@@ -9,7 +9,8 @@ weights of the shipped float network, the others normally distributed ones (topo
 
 The three take turns, one image each, on one thread; the time is the least of all rounds, so that other work on the
 machine disturbs little. All outputs of random and extreme images are compared with the reference's first. Writes
-power-of-two-speed.json and .md, by default into benchmarks/results; fails if an integer differs.
+power-of-two-speed.json and .md, with the instruction sets in the name where they are given, by default into
+benchmarks/results; fails if an integer differs.
 """
 
 import argparse
@@ -59,6 +60,7 @@ def main() -> None:
     names = [TRAINED, *NETWORKS]
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--networks", nargs="+", choices=names, default=names)
+    parser.add_argument("--isas", nargs="+", choices=supported_isas(), help="default: all that the processor has")
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -66,15 +68,17 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for name in chosen.networks:
         models = forms_of(float_network(name))
-        for isa in supported_isas():
+        for isa in chosen.isas or supported_isas():
             rows.append({"network": name, "isa": isa, **measured(models, isa, chosen.rounds)})
             print(*rows[-1].values(), flush=True)
     table = "\n".join(lines(rows))
     print(table)
     rest = "" if chosen.networks == names else f" --networks {' '.join(chosen.networks)}"
+    rest += f" --isas {' '.join(chosen.isas)}" if chosen.isas else ""
+    result = "-".join(["power-of-two-speed", *(chosen.isas or ())])
     command = f"python benchmarks/power_of_two_speed.py --rounds {chosen.rounds}{rest}"
-    write_json("power-of-two-speed", command, {"bits": BITS, "rows": rows}, chosen.out)
-    write_markdown("power-of-two-speed", command, table, chosen.out)
+    write_json(result, command, {"bits": BITS, "rows": rows}, chosen.out)
+    write_markdown(result, command, table, chosen.out)
     if any(row["mismatches"] for row in rows):
         raise SystemExit("integers differ from the reference")
 

@@ -26,12 +26,20 @@ double floor_of_sum(double a, double b) {
   return sum == whole && error < 0 ? whole - 1 : whole;
 }
 
-// The kernel's computation. The product of two floats is exact in double.
+// The kernel's computation, before the clamp. The product of two floats is exact in double.
+double value_at(const Line& line, float x, Lines rounding) {
+  if (rounding == Lines::stepwise) {  // compiled with -ffp-contract=off
+    const float rest = x * line.scale_rest + line.offset;
+    const float value = x * line.scale + rest;
+    return std::floor(value);
+  }
+  const float rest = std::fma(x, line.scale_rest, line.offset);
+  if (rounding == Lines::nearest) return std::nearbyint(std::fma(x, line.scale, rest));
+  return floor_of_sum(double{x} * line.scale, rest);
+}
+
 int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi, Lines rounding) {
-  const float converted = static_cast<float>(x);
-  const float rest = std::fma(converted, line.scale_rest, line.offset);
-  const double value = rounding == Lines::nearest ? std::nearbyint(std::fma(converted, line.scale, rest))
-                                                  : floor_of_sum(double{converted} * line.scale, rest);
+  const double value = value_at(line, static_cast<float>(x), rounding);
   return static_cast<int32_t>(std::fmin(std::fmax(value, lo), hi));
 }
 

@@ -6,7 +6,7 @@
 namespace edgemeta {
 namespace {
 
-bool is_float(Lines lines) { return lines == Lines::down || lines == Lines::nearest; }
+bool is_float(Lines lines) { return lines != Lines::none && lines != Lines::integers; }
 
 }  // namespace
 
@@ -111,6 +111,8 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
       for (int32_t& entry : entries) entry -= zero_;
       all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);
     }
+    // In plain C++ a table takes two thirds of the time of a shift for each lane and a line.
+    all_lines = all_lines && lines != Lines::stepwise;
     method_[block] = all_hold       ? Method::rounded_line
                      : all_lines    ? Method::shifted_line
                      : all_integers ? Method::integer_line

@@ -22,8 +22,9 @@ struct RequantizeSpec {
 
 // A line in three float32 numbers: value(x) = x * scale + fma(x, scale_rest, offset), where the inner fma rounds to
 // nearest. Lines::down: the outer one is exact, then rounded down to an integer. Lines::nearest: it is rounded to
-// float32, then to the nearest integer, halves to the even one; `offset` is less by 1/2. Neither scale is below 0, or
-// neither above it, so that value never decreases, or never increases: each rounding preserves the order.
+// float32, then to the nearest integer, halves to the even one; `offset` is less by 1/2. Lines::stepwise: neither is
+// fused, so products and sums are rounded to float32; then down to an integer. Neither scale is below 0, or neither
+// above it, so that value never decreases, or never increases: each rounding preserves the order.
 struct Line {
   float scale, scale_rest, offset;
 };

@@ -8,12 +8,12 @@ namespace edgemeta {
 // Conversion of sixteen accumulators to sixteen bytes; each block of channels uses its fastest method proved equal.
 enum class Method : uint8_t {
   raw,              // stored as int32
-  line,             // float32 multiply-adds, proved equal to the multiplier for every int32 (AVX2 and AVX-512)
+  line,             // float32 multiply-adds, proved equal to the multiplier for every int32 (not NEON)
   multiplier,       // int64 product and shift; the result fits int32
   wide_multiplier,  // int64 product and shift, lane by lane
   shifted_line,     // rounding shift, clamp, then a line proved equal to the table (AVX2 and AVX-512)
   rounded_line,     // the low bits cleared, then that line: the bias holds the half, and the line is right beyond the
-                    // table's ends as far as accumulators reach (AVX2 and AVX-512)
+                    // table's ends as far as accumulators reach (not NEON)
   high_product,     // the multiplier by the high half of a product and a rounding shift (NEON only)
   integer_line,     // shift, then a line in int32 that equals the table (NEON only)
   table,            // shift, then the table
@@ -22,8 +22,9 @@ enum class Method : uint8_t {
 constexpr int kLineShift = 20;  // fraction bits of an integer line
 
 // The fast methods that kernels have beside those for all: lines in float32, whose outer multiply-add is rounded down
-// to an integer (AVX-512), or to float32 and then to the nearest integer (AVX2); integer methods.
-enum class Lines : uint8_t { none, down, nearest, integers };
+// to an integer (AVX-512), or to float32 and then to the nearest integer (AVX2), or whose every product and sum is
+// rounded to float32, the last sum then down to an integer (portable); integer methods (NEON).
+enum class Lines : uint8_t { none, down, nearest, stepwise, integers };
 
 // Arrays are padded to whole blocks.
 struct Requantize {

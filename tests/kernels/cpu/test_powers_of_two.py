@@ -198,6 +198,21 @@ def test_accumulators_at_the_ends_of_int32(isa: str, even: bool, form: Form) -> 
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("slope", [-3, 1, 3])
+def test_a_line_that_leaves_int32_beyond_the_ends_of_its_table(isa: str, groups: int, slope: int) -> None:
+    """Indices of up to 2**30 at either side, where the table keeps its first or last entry: three times that wraps."""
+    net = NetworkBuilder(f"steep-{groups}-{slope}", TensorType((2, 3, 16)))
+    weights = powers(net, (16, 1, 1, 16 // groups), "both")
+    bias = np.where(np.arange(16) % 2, 2**30, -(2**30)).astype(np.int32)
+    output = TensorType((2, 3, 16), scale=0.05)
+    entries = np.clip(slope * np.arange(-128, 128), output.lo, output.hi).astype(output.dtype)
+    requantize = ShiftTable(np.zeros(16, np.uint8), np.tile(entries, (16, 1)))
+    layer = Conv("steep", net.start, output, weights, bias, (1, 1), (0, 0, 0, 0), groups, requantize)
+    assert_exact(net.observe(net.append(layer)), isa)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("shift", [0, 1, 2])
 @pytest.mark.parametrize("groups", [1, 16])
 def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: int) -> None:

@@ -1,4 +1,6 @@
 // Layers that compute each element from the same element of their inputs; the function table of this instruction set.
+#include <float.h>
+
 #include "finish_sum.h"
 #include "table.h"
 
@@ -63,7 +65,8 @@ extern const Kernels kernels = {
 #elif defined(EM_ISA_NEON)
     "neon", Lines::integers, true, 1, 16, 16,
 #else
-    "portable", Lines::none, false, 2, 1, 4,
+    // Where floats have excess precision (x87), a line is not what the planner has proved.
+    "portable", FLT_EVAL_METHOD == 0 ? Lines::stepwise : Lines::none, false, 2, 1, 4,
 #endif
     conv,
     conv_scratch,

@@ -37,7 +37,7 @@ struct Operand {
   static void move_zero(const Requantize&, Sum&) {}
 };
 
-#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+#if !defined(EM_ISA_NEON)
 template <>
 struct Operand<ByLine> {
   const ByLine& finish;

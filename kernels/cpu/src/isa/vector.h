@@ -322,6 +322,37 @@ inline I32x16 shift_right(const I32x16& a, int n) {
   return lanes([&](int i) { return a.v[i] >> n; });
 }
 
+struct F32x16 {
+  float v[16];
+};
+
+template <typename F>
+inline F32x16 float_lanes(F f) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = f(i);
+  return r;
+}
+inline F32x16 load(const float* p) {
+  return float_lanes([=](int i) { return p[i]; });
+}
+inline F32x16 to_float(const I32x16& a) {
+  return float_lanes([&](int i) { return static_cast<float>(a.v[i]); });
+}
+// The product is rounded, too: a compiler must not fuse it with the sum (-ffp-contract=off).
+inline F32x16 multiply_add(const F32x16& a, const F32x16& b, const F32x16& c) {
+  return float_lanes([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+}
+
+// As Lines::stepwise: a * b + c in two steps, rounded down to an integer, which fits int32. A conversion cuts the
+// fraction off: of a number below 0 it may give one more.
+inline I32x16 line_value(const F32x16& a, const F32x16& b, const F32x16& c) {
+  return lanes([&](int i) {
+    const float sum = a.v[i] * b.v[i] + c.v[i];
+    const int32_t whole = static_cast<int32_t>(sum);
+    return whole - (static_cast<float>(whole) > sum);
+  });
+}
+
 struct I64x16 {
   int64_t v[16];
 };
