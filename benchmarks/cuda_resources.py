@@ -9,7 +9,7 @@ Writes results/cuda-resources.json, with which tests/kernels/cuda/compile/test_r
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.gpu.float_network import float_plan_of
@@ -37,11 +37,13 @@ def main() -> None:
     write_json("cuda-resources", COMMAND, {"compiler": str(compiler), "launches": table})
 
 
-def measure(compiler: Compiler) -> tuple[dict[str, dict[str, int | str]], list[str]]:
+def measure(
+    compiler: Compiler, architectures: Iterable[Architecture] = ARCHITECTURES.values()
+) -> tuple[dict[str, dict[str, int | str]], list[str]]:
     """One row per launch, by "network arch layers", and an error text for every launch that spills or does not fit."""
     jobs = [
         (f"{network} {plan.architecture.name} {'+'.join(launch.layers)}", launch, plan.architecture)
-        for network, plan in plans()
+        for network, plan in plans(architectures)
         for launch in plan.launches
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the compiler is a library that releases the GIL
@@ -63,18 +65,17 @@ def row(launch: Launch, architecture: Architecture, compiler: Compiler) -> tuple
     return values, list(violations(launch, resources, architecture))
 
 
-def plans() -> Iterator[tuple[str, LaunchPlan]]:
-    """Every plan that the table covers."""
+def plans(architectures: Iterable[Architecture]) -> Iterator[tuple[str, LaunchPlan]]:
+    """Every plan of these architectures that the table covers."""
     models = {name: load(find(name)) for name in names()}
     floating = load_float_model(find("resnet8-cifar10-float"))
-    for architecture in ARCHITECTURES.values():
+    for architecture in architectures:
         for name, model in models.items():
             yield name, lower(model, architecture)
+            if architecture.name == "sm_53":
+                yield f"{name} (paper)", lower(model, architecture, kernels=KERNELS)
+                yield f"{name} (paper, tiled)", lower(model, architecture, kernels=BASELINE)
         yield f"{floating.name} (float32)", float_plan_of(floating, architecture)
-    nano = ARCHITECTURES["sm_53"]
-    for name, model in models.items():
-        yield f"{name} (paper)", lower(model, nano, kernels=KERNELS)
-        yield f"{name} (paper, tiled)", lower(model, nano, kernels=BASELINE)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-SHIPPED = pytest.param("resnet8-cifar10", marks=pytest.mark.gate("35 s of processor time: kernels of a shipped model"))
+SHIPPED = pytest.param("resnet8-cifar10", marks=pytest.mark.slow)
 
 
 @pytest.fixture(params=["small", SHIPPED])

@@ -80,8 +80,8 @@ def wait(browser: Browser, what: str, true: Callable[[], Any], timeout: float = 
         time.sleep(0.05)
 
 
-def shows(browser: Browser, selector: str, text: str) -> None:
-    wait(browser, f"{selector} to say {text!r}", lambda: text in browser.text(selector))
+def shows(browser: Browser, selector: str, text: str, timeout: float = DEADLINE) -> None:
+    wait(browser, f"{selector} to say {text!r}", lambda: text in browser.text(selector), timeout)
 
 
 def is_latency(text: str) -> bool:

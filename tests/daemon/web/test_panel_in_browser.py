@@ -166,6 +166,7 @@ def test_without_a_token_the_panel_says_what_it_needs(
     assert browser.log() == []
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.gate("40 s: a service, a broker, a browser, and a network is taught")
 def test_the_whole_way_from_the_button_to_new_labels_in_messages(
     write_config: Any, run_daemon: Any, browser: Browser, gate: GateCamera, broker: Any, subscriber: Any, free_port: Any
@@ -195,7 +196,7 @@ def test_the_whole_way_from_the_button_to_new_labels_in_messages(
     wait(browser, "one fewer", lambda: panel.count(OPEN) == before - 1)
     panel.click("#teach-start")
     shows(browser, "#teach-result", "Teaching, ")
-    shows(browser, "#teach-result", f"of {before - 1 + panel.count(CLOSED)} pictures held out")
+    shows(browser, "#teach-result", f"of {before - 1 + panel.count(CLOSED)} pictures held out", timeout=300)
     assert float(browser.text("#teach-result").partition(" %")[0]) >= 97
     panel.click("#teach-use")
     shows(browser, "#teach-used", "In use.")

@@ -19,7 +19,9 @@ def test_a_network_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
 
 
 @LONG
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "vgg16" else name for name in TOPOLOGIES]
+)
 def test_a_network_of_usual_size_equals_onnx_runtime(name: str, tmp_path: Path) -> None:
     assert largest_difference(write_topology(name, tmp_path)) < LIMIT
 

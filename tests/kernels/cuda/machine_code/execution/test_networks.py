@@ -1,7 +1,7 @@
 """The machine code of whole networks gives the reference's integers: a shipped network, and the conformance table.
 
-Here every case of the table is executed on one architecture; benchmarks/machine_code_proof.py executes the whole table
-on each (--table), and both shipped networks.
+Here every case of the table is executed on one architecture, a third of them by the gate;
+benchmarks/machine_code_proof.py executes the whole table on each (--table), and both shipped networks.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.plugins.cuda.proofs import first_images
 
 pytestmark = pytest.mark.usefixtures("disassembler")
 
-GATE = pytest.mark.gate("0.2 s each: the kernels are compiled and their machine code is executed")
+GATE = pytest.mark.gate("1.5 s each: the kernels are compiled and their machine code is executed")
 SOME = {
     "sm_62": SMALL[::40],
     "sm_90": SMALL[::40],
@@ -38,8 +38,14 @@ def architectures_of(case: Case) -> list[str]:
     return list(dict.fromkeys([NAMES[1 - drawn(case)], *(name for name, cases in SOME.items() if case in cases)]))
 
 
-FIRST = (architectures_of(SMALL[0])[0], SMALL[0])
-"""The one that is not only for the gate."""
+EXECUTED = [(name, case) for case in SMALL for name in architectures_of(case)]
+
+
+def marks_of(number: int) -> tuple[pytest.MarkDecorator, ...]:
+    """The first one is for every run, every third one for the gate; all others are slow."""
+    if number == 0:
+        return ()
+    return (GATE,) if number % 3 == 0 else (pytest.mark.slow,)
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +56,8 @@ def once(compiler: Compiler) -> CompiledOnce:
 @pytest.mark.parametrize(
     ("architecture", "case"),
     [
-        pytest.param(name, case, id=f"{name}-{case.name}", marks=() if (name, case) == FIRST else GATE)
-        for case in SMALL
-        for name in architectures_of(case)
+        pytest.param(name, case, id=f"{name}-{case.name}", marks=marks_of(number))
+        for number, (name, case) in enumerate(EXECUTED)
     ],
 )
 def test_a_case_of_the_table(architecture: str, case: Case, once: CompiledOnce) -> None:
