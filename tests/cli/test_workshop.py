@@ -171,7 +171,6 @@ def read(terminal: int) -> Iterator[str]:
         yield data.decode(errors="replace")
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.gate("40 s: ten processes, most of them killed")
 def test_a_kill_at_any_moment_loses_no_more_than_an_epoch(gate: Path, tmp_path: Path) -> None:
     """Killed in epochs, while checkpoints are written, and while the model is exported; then it ends as if never."""

@@ -40,7 +40,7 @@ def emulated() -> EmulatedPython:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.gate("a Python and its packages are emulated; the first time they are downloaded")
 def test_the_service_publishes_from_an_arm_processor(
     emulated: EmulatedPython, broker: Any, make_subscriber: Callable[..., Any], repository: Path, tmp_path: Path

@@ -166,7 +166,6 @@ def test_without_a_token_the_panel_says_what_it_needs(
     assert browser.log() == []
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.gate("40 s: a service, a broker, a browser, and a network is taught")
 def test_the_whole_way_from_the_button_to_new_labels_in_messages(
     write_config: Any, run_daemon: Any, browser: Browser, gate: GateCamera, broker: Any, subscriber: Any, free_port: Any

@@ -76,7 +76,6 @@ def test_constants_that_are_read_while_they_are_copied_are_noticed(compiler: Com
 
 
 @pytest.mark.slow  # 60 s each, and benchmarks/machine_code_proof.py does the same with more images
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87", "sm_90"])
 @pytest.mark.parametrize("name", ["resnet8-cifar10", "resnet8-cifar10-paper"])
 def test_a_shipped_network_on_real_images(name: str, architecture: str, compiler: Compiler, shared_data: Path) -> None:
