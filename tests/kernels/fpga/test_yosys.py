@@ -41,7 +41,7 @@ def test_engines_need_no_dsp_block_and_are_kept(tmp_path: Path, monkeypatch: pyt
         engine_cells(chosen[0], tmp_path / "elsewhere")
 
 
-@pytest.mark.gate("20 s: an accelerator is synthesized in parts and in one piece")
+@pytest.mark.slow  # a minute of processor time: an accelerator is synthesized in parts and in one piece
 def test_parts_add_up_to_about_the_whole(tmp_path: Path) -> None:
     if missing_yosys() is not None:
         pytest.skip("no Yosys (extra `fpga`)")

@@ -96,7 +96,7 @@ def test_a_prediction_has_the_times_of_the_report(architecture: str, compiler: C
         assert all(builds[source].cubin.startswith(b"\x7fELF") for source in form.sources)
 
 
-@pytest.mark.gate("25 s: a shipped network is compiled in all forms and simulated")
+@pytest.mark.slow  # a minute of processor time: a shipped network is compiled in all forms and simulated
 @pytest.mark.usefixtures("disassembler")
 def test_the_shipped_network_is_predicted_to_be_fastest_as_a_cluster(compiler: Compiler) -> None:
     """What keeps that form: docs/decisions/0055-one-launch-of-a-cluster.md."""

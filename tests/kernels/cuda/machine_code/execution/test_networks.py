@@ -42,7 +42,7 @@ EXECUTED = [(name, case) for case in SMALL for name in architectures_of(case)]
 
 
 def marks_of(number: int) -> tuple[pytest.MarkDecorator, ...]:
-    """The first one is for every run, every third one for the gate; all others are slow."""
+    """The first one is for every run, every third one for the gate, all others for `make slow`."""
     if number == 0:
         return ()
     return (GATE,) if number % 3 == 0 else (pytest.mark.slow,)
@@ -66,8 +66,10 @@ def test_a_case_of_the_table(architecture: str, case: Case, once: CompiledOnce) 
     assert_equal_outputs(found, reference.run(case.model, batch), case.name)
 
 
-@pytest.mark.gate("10 s each: the machine code of a whole network is executed")
-@pytest.mark.parametrize("architecture", ["sm_53", "sm_62", "sm_87", "sm_90"])
+@pytest.mark.gate("20 s each: the machine code of a whole network is executed")
+@pytest.mark.parametrize(
+    "architecture", ["sm_53", "sm_87", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sm_62", "sm_90"))]
+)
 def test_a_shipped_network_on_real_images(architecture: str, compiler: Compiler, shared_data: Path) -> None:
     model = load(find("resnet8-cifar10"))
     images = first_images(model, shared_data, 2)
