@@ -269,10 +269,14 @@ struct I32x16 {
   int32_t v[16];
 };
 
+struct F32x16 {
+  float v[16];
+};
+
 // Written so that the compiler vectorizes each loop. Sums wrap: they are computed as unsigned.
-template <typename F>
-inline I32x16 lanes(F f) {
-  I32x16 r;
+template <typename Vector = I32x16, typename F>
+inline Vector lanes(F f) {
+  Vector r;
   for (int i = 0; i < 16; ++i) r.v[i] = f(i);
   return r;
 }
@@ -322,25 +326,15 @@ inline I32x16 shift_right(const I32x16& a, int n) {
   return lanes([&](int i) { return a.v[i] >> n; });
 }
 
-struct F32x16 {
-  float v[16];
-};
-
-template <typename F>
-inline F32x16 float_lanes(F f) {
-  F32x16 r;
-  for (int i = 0; i < 16; ++i) r.v[i] = f(i);
-  return r;
-}
 inline F32x16 load(const float* p) {
-  return float_lanes([=](int i) { return p[i]; });
+  return lanes<F32x16>([=](int i) { return p[i]; });
 }
 inline F32x16 to_float(const I32x16& a) {
-  return float_lanes([&](int i) { return static_cast<float>(a.v[i]); });
+  return lanes<F32x16>([&](int i) { return static_cast<float>(a.v[i]); });
 }
 // The product is rounded, too: a compiler must not fuse it with the sum (-ffp-contract=off).
 inline F32x16 multiply_add(const F32x16& a, const F32x16& b, const F32x16& c) {
-  return float_lanes([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  return lanes<F32x16>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
 }
 
 // As Lines::stepwise: a * b + c in two steps, rounded down to an integer, which fits int32. A conversion cuts the
