@@ -3,6 +3,8 @@
 Messages treat a skipped frame as not captured: it has no number and is not counted as dropped.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from edgemeta.daemon.capture.source import Frame, Pixels
@@ -31,7 +33,7 @@ class FrameFilter:
         now = frame.captured_ns
         if now < self._due_ns:
             return None
-        passed = Frame(crop(frame.pixels, self._region), now) if self._region else frame
+        passed = replace(frame, pixels=crop(frame.pixels, self._region)) if self._region else frame
         if self._gate is not None and not self._gate.passes(passed):
             return None
         self._due_ns = max(self._due_ns + self._interval_ns, now)

@@ -45,10 +45,16 @@ class Frame:
     """One captured frame and its time, in nanoseconds of `time.monotonic_ns()`.
 
     The pixels belong to the receiver: the source must not write into them again.
+
+    stream_ns: the frame's presentation time in the stream's own clock, in ns, which starts anywhere at each opening;
+    None where the source has none.
+    damaged: errors of the decoder and incomplete frames since the source was opened, in total.
     """
 
     pixels: Pixels
     captured_ns: int
+    stream_ns: int | None = None
+    damaged: int = 0
 
 
 class Source(Protocol):
