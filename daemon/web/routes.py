@@ -1,7 +1,7 @@
 """Routes: from a request to its answer. No sockets here, and nothing that blocks.
 
-The page's own files are read by name at the start, so no path of a request is used on the disk. They are public; all
-data of the device needs `Access`.
+The page's own files are read by name at the start, so no path of a request is used on the disk. They are public, and so
+is the one word of `/healthz`, which programs ask for that decide about restarts; all data of the device needs `Access`.
 """
 
 import re
@@ -31,6 +31,9 @@ FILES = {
 }
 """The page's own files, and their types."""
 
+HEALTH = "/healthz"
+"""Its answer is public."""
+
 HTML = "text/html; charset=utf-8"
 
 
@@ -52,7 +55,7 @@ class Routes:
             "/": lambda: Response(HTTPStatus.OK, HTML, self._page),
             "/api/state": self._state,
             "/api/events": lambda: Stream(self._event, 0, EVENT_INTERVAL),
-            "/healthz": self._health,
+            HEALTH: self._health,
             "/readyz": self._readiness,
             "/metrics": self._metrics,
         }
@@ -68,7 +71,7 @@ class Routes:
         if request.path in self._files:
             kind, content = self._files[request.path]
             return Response(HTTPStatus.OK, kind, content)
-        refusal = self._access.refusal(request)
+        refusal = None if request.path == HEALTH else self._access.refusal(request)
         if refusal is not None:
             show_form = request.path == "/" and refusal.status is HTTPStatus.UNAUTHORIZED
             return self._sign_in() if show_form else refusal
@@ -106,10 +109,10 @@ class Routes:
         return Response(HTTPStatus.OK, kind, text)
 
     def _health(self) -> Response:
-        """Alive while no thread hangs, as for systemd's watchdog."""
-        hanging_threads = self._service.health().hanging_threads
-        status = HTTPStatus.SERVICE_UNAVAILABLE if hanging_threads else HTTPStatus.OK
-        return sentence(status, "\n".join(hanging_threads) or "alive")
+        """Alive while no thread hangs, as for systemd's watchdog; which one hangs is said by `/readyz`."""
+        if self._service.health().hanging_threads:
+            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, "hangs")
+        return sentence(HTTPStatus.OK, "alive")
 
     def _readiness(self) -> Response:
         """Ready while every camera delivers frames or has ended, and the broker is connected."""

@@ -1,7 +1,8 @@
 """The HTTP server: one thread, one request per connection, and a limit on every resource of a client.
 
-Idle connections are closed for new ones, so that no client can exclude others by holding connections. An address that
-cannot be used does not stop the service: the error is logged, and the server retries.
+No more connections are accepted than the limit: what has not brought a request with the right token is closed for new
+ones, so that no client can exclude others, or use up the service's descriptors, by holding connections. An address that
+cannot be used, or a lack of descriptors, does not stop the service: the error is logged once, and the server retries.
 """
 
 import asyncio
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 64
 """Most connections at one time."""
 
+BACKLOG = 4096
+"""Most connections that wait in the kernel to be accepted, where its own limit (net.core.somaxconn) is not less. They
+take no descriptor. A client that finds the queue full tries again after a second or more: too late for a health check."""
+
 MAX_STREAMS = 8
 """Most open pages at one time."""
 
@@ -47,9 +52,8 @@ LINGER = 1.0
 INITIAL_DELAY, MAX_DELAY = 1.0, 30.0
 """Seconds before the server retries to listen: first and longest delay."""
 
-ACCEPT_ITERATIONS = 5
-"""Iterations of the event loop after which the last accepted connection has its task. If asyncio's server is closed or
-its tasks are cancelled earlier, the connection's socket stays open."""
+ACCEPT_AGAIN_AFTER = 1.0
+"""Seconds before the server retries to accept a connection, for example where no descriptor was left."""
 
 
 class WebServer:
@@ -60,8 +64,9 @@ class WebServer:
         self._routes = routes
         self._thread = guarded_thread("page", self._run, on_fatal)
         self._background = Background(on_fatal)
-        self._connections: dict[asyncio.Task[None], bool] = {}  # whether the request was received; oldest first
+        self._connections: dict[asyncio.Task[None], bool] = {}  # whether it may be closed for a new one; oldest first
         self._streams = 0
+        self._listener: socket.socket
         self.problem: str | None = None
         """Reason why nothing is served; None while the page is."""
 
@@ -87,38 +92,37 @@ class WebServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        server = await self._listen()
-        if server is None:
+        listener = await self._listen()
+        if listener is None:
             return
-        host, port = server.sockets[0].getsockname()[:2]
-        log.info("page at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
-        await self._stopping.wait()
-        for listener in server.sockets:
-            self._loop.remove_reader(listener.fileno())
-        for _ in range(ACCEPT_ITERATIONS):
-            await asyncio.sleep(0)
-        server.close()
+        with listener:
+            host, port = listener.getsockname()[:2]
+            log.info("page at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
+            self._listener = listener
+            self._accept_more()
+            await self._stopping.wait()
+            self._loop.remove_reader(listener)
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # lets the connections handle their end
 
-    async def _listen(self) -> asyncio.Server | None:
+    async def _listen(self) -> socket.socket | None:
         """Listen as soon as the address is available; None when stopping."""
         backoff = Backoff(INITIAL_DELAY, MAX_DELAY)
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         while not self._stopping.is_set():
             try:
-                server = await asyncio.start_server(
-                    self._serve_connection, self._host, self._port, limit=MAX_HEAD, backlog=MAX_CONNECTIONS
-                )
+                listener = socket.create_server((self._host, self._port), family=family, backlog=BACKLOG)
             except OSError as error:
                 self._set_problem(f"page not served: {self._host} port {self._port}: {_reason(error)}")
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), backoff.next())
             else:
                 self.problem = None
-                return server
+                listener.setblocking(False)
+                return listener
         return None
 
     def _set_problem(self, problem: str) -> None:
@@ -126,41 +130,76 @@ class WebServer:
             log.error("%s; retrying", problem)
         self.problem = problem
 
-    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept_more(self) -> None:
+        if not self._stopping.is_set():
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept one connection; where there are too many, make room first, and accept it when one has ended."""
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self._loop.remove_reader(self._listener)
+            self._make_room()
+            return
+        try:
+            connection, address = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # the client has left
+        except OSError as error:
+            self._set_problem(f"page: no connection can be accepted: {_reason(error)}")
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(ACCEPT_AGAIN_AFTER, self._accept_more)
+            return
+        self.problem = None
+        task = self._loop.create_task(self._serve_connection(connection, str(address[0])))
+        self._connections[task] = True
+        task.add_done_callback(lambda _: self._forget(task, connection))
+
+    def _make_room(self) -> None:
+        """Close the connection that is oldest among those without a request that is being answered, if there is any."""
+        for task, may_be_closed in self._connections.items():
+            if may_be_closed:
+                task.cancel()
+                return
+
+    def _forget(self, task: "asyncio.Task[None]", connection: socket.socket) -> None:
+        """Release a connection whose task has ended, or was cancelled before it began."""
+        connection.close()
+        del self._connections[task]
+        self._accept_more()
+
+    async def _serve_connection(self, connection: socket.socket, peer: str) -> None:
         """Answer one request; all resources are released, whatever the client does."""
         task = asyncio.current_task()
         assert task is not None
-        self._connections[task] = False
-        self._make_room()
+        transport: asyncio.WriteTransport | None = None
         try:
-            writer.transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has everything
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-            await self._handle(task, reader, writer)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_HEAD)
+            transport = writer.transport
+            transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has everything
+            await self._handle(task, reader, writer, peer)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
             log.debug("page: connection closed: %r", error)
         finally:
-            writer.transport.abort()
-            del self._connections[task]
-
-    def _make_room(self) -> None:
-        """If there are too many connections, close the one that has been idle for longest."""
-        if len(self._connections) > MAX_CONNECTIONS:
-            next(task for task, received in self._connections.items() if not received).cancel()
+            if transport is not None:
+                transport.abort()
 
     async def _handle(
-        self, task: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, task: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str
     ) -> None:
         try:
-            request = await asyncio.wait_for(_read_request(reader, writer), REQUEST_TIMEOUT)
+            request = await asyncio.wait_for(_read_request(reader, peer), REQUEST_TIMEOUT)
         except RequestError as error:
             await _send(writer, sentence(error.status, str(error)))
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(_discard(reader), LINGER)
             return
-        self._connections[task] = True
+        self._connections[task] = False
         answer = await self._answer(request)
         if isinstance(answer, Response):
-            await asyncio.sleep(answer.delay)
+            if answer.delay:  # many clients with wrong tokens exclude nobody
+                self._connections[task] = True
+                await asyncio.sleep(answer.delay)
             await _send(writer, answer, with_body=request.method != "HEAD")
         elif request.method == "HEAD":
             await _send(writer, answer)
@@ -198,14 +237,14 @@ class WebServer:
             self._streams -= 1
 
 
-async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
+async def _read_request(reader: asyncio.StreamReader, peer: str) -> Request:
     """Read one request. Raises RequestError, and IncompleteReadError if the client disconnects before its end."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
         raise RequestError(status, f"at most {MAX_HEAD} bytes of headers are accepted") from None
-    request = parse(head, str(writer.get_extra_info("peername")[0]))
+    request = parse(head, peer)
     body = await reader.readexactly(request.length)
     return replace(request, body=body)
 

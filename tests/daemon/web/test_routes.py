@@ -3,6 +3,9 @@
 import base64
 import json
 import logging
+import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +28,7 @@ from edgemeta.daemon.web.routes import FILES
 from rig.square_detector import save_square_detector, write_squares
 from tests.daemon.web.conftest import TOKEN
 
-KNOWN = ["/api/state", "/frame/front.jpg", "/healthz", "/metrics", "/readyz"]
+KNOWN = ["/api/state", "/frame/front.jpg", "/metrics", "/readyz"]
 """Paths with data of the device, without /api/events, which does not end."""
 
 
@@ -175,17 +178,20 @@ def test_metrics_are_prometheus_text(serve: Any) -> None:
     assert answer.headers["content-type"].startswith("text/plain; version=")
 
 
+def let_hang(heartbeat: Any) -> None:
+    heartbeat.expect_within = lambda *_: None  # no more news of this thread
+    heartbeat.clear = lambda: None
+    heartbeat._by, heartbeat._what = 0.0, "reading a frame"
+
+
 def test_alive_until_a_thread_hangs(serve: Any) -> None:
     page = serve()
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (200, "alive\n")
-    heartbeat = page.service._cameras["front"].heartbeat
-    heartbeat.expect_within = lambda *_: None  # no more news of this thread
-    heartbeat.rest = lambda: None
-    heartbeat._by, heartbeat._what = 0.0, "reading a frame"
-    answer = page.ask("/healthz")
+    let_hang(page.service._cameras["front"].heartbeat)
+    assert (page.ask("/healthz").status, page.ask("/healthz").text) == (503, "hangs\n")
+    answer = page.ask("/readyz")
     assert answer.status == 503
-    assert answer.text.startswith("camera front hangs: reading a frame, ")
-    assert page.ask("/readyz").status == 503
+    assert answer.text.startswith("not ready\ncamera front hangs: reading a frame, ")
     (problem,) = page.ask("/api/state").json["hanging_threads"]
     assert problem.startswith("camera front hangs: reading a frame, ")
 
@@ -229,10 +235,29 @@ def test_with_a_token_nothing_is_told_without_it(serve: Any, monkeypatch: pytest
             assert answer.text.count("\n") == 1
 
 
+def test_health_is_one_word_for_everybody(serve: Any) -> None:
+    """Programs that decide about restarts ask without the token, and by any name of the machine."""
+    for page in (serve(), serve(web={"token": TOKEN})):
+        for headers in ({}, {"Authorization": "Bearer guess"}, {"Host": "camera.example"}):
+            answer = page.ask("/healthz", **headers)
+            assert (answer.status, answer.text) == (200, "alive\n")
+
+
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "Dockerfile.l4t"])
+def test_the_images_health_check_needs_no_token(serve: Any, repository: Path, dockerfile: str) -> None:
+    page = serve(web={"token": TOKEN})
+    text = (repository / "docker" / dockerfile).read_text()
+    (program,) = re.findall(r'^  CMD \[".*python3?", "-c", "(.*)"\]$', text, re.MULTILINE)
+    asked = [sys.executable, "-I", "-c", program.replace(":8480/", f":{page.port}/")]
+    subprocess.run(asked, check=True, timeout=60)
+    let_hang(page.service._cameras["front"].heartbeat)
+    assert subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=60).returncode != 0
+
+
 def test_a_wrong_token_is_answered_late(serve: Any) -> None:
     page = serve(web={"token": TOKEN})
     began = time.monotonic()
-    assert page.ask("/healthz", Authorization="Bearer guess").status == 401
+    assert page.ask("/readyz", Authorization="Bearer guess").status == 401
     assert time.monotonic() - began >= WRONG_TOKEN_DELAY
 
 
@@ -259,8 +284,8 @@ def test_a_browser_is_asked_for_the_token_and_remembered(
 
 def test_a_token_makes_other_names_of_the_machine_harmless(serve: Any) -> None:
     page = serve(web={"token": TOKEN})
-    assert page.ask("/healthz", Authorization=f"Bearer {TOKEN}", Host="camera.example").status == 200
-    assert serve().ask("/healthz", Host="camera.example").status == 421
+    assert page.ask("/metrics", Authorization=f"Bearer {TOKEN}", Host="camera.example").status == 200
+    assert serve().ask("/metrics", Host="camera.example").status == 421
 
 
 def test_an_error_in_an_answer_is_logged_and_the_service_continues(

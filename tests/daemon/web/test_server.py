@@ -4,6 +4,7 @@ import gc
 import http.client
 import json
 import logging
+import resource
 import socket
 import struct
 import threading
@@ -19,7 +20,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.web import server as module
 from edgemeta.daemon.web.request import MAX_HEAD
 from edgemeta.daemon.web.server import MAX_CONNECTIONS, MAX_STREAMS
-from tests.daemon.web.conftest import DEADLINE, Page, port_of
+from tests.daemon.web.conftest import DEADLINE, TOKEN, Page, port_of
 
 IPV6 = Path("/proc/net/if_inet6")
 """The kernel's list of this machine's addresses of version 6."""
@@ -132,8 +133,9 @@ def test_idle_connections_are_closed_for_new_ones(serve: Any, monkeypatch: pytes
     page.ask("/healthz")
     threads, files = set(threading.enumerate()), open_files()
     with ExitStack() as silent:
-        for _ in range(3 * MAX_CONNECTIONS):
+        for number in range(1, 3 * MAX_CONNECTIONS + 1):
             silent.enter_context(connect(page))
+            assert open_files() - files <= number + MAX_CONNECTIONS
         for _ in range(5):
             assert page.ask("/healthz").status == 200
         assert set(threading.enumerate()) <= threads  # one that an earlier test left may end
@@ -141,6 +143,52 @@ def test_idle_connections_are_closed_for_new_ones(serve: Any, monkeypatch: pytes
     while open_files() > files:
         assert time.monotonic() < deadline, "connections are left"
         time.sleep(0.02)
+
+
+def test_wrong_tokens_do_not_exclude_the_right_one(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times as many clients as allowed wait for the answer to their wrong token, which never comes here."""
+    monkeypatch.setattr("edgemeta.daemon.web.access.WRONG_TOKEN_DELAY", 3600.0)
+    page = serve(web={"token": TOKEN})
+    with ExitStack() as guessing:
+        for _ in range(3 * MAX_CONNECTIONS):
+            connection = guessing.enter_context(connect(page))
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nAuthorization: Bearer guess\r\n\r\n")
+            assert page.ask("/readyz", Authorization=f"Bearer {TOKEN}").status == 503  # there is no broker
+
+
+def test_a_lack_of_descriptors_is_logged_once_and_survived(
+    serve: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ACCEPT_AGAIN_AFTER", 0.01)
+    page = serve()
+    page.state_with_frames()
+    server: Any = page.service._page
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client, caplog.at_level(logging.ERROR, "edgemeta"):
+        client.settimeout(DEADLINE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+        taken: list[socket.socket] = []
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(socket.socket())  # until every descriptor below the limit is taken
+            client.connect(("127.0.0.1", page.port))
+            client.sendall(GET)
+            deadline = time.monotonic() + DEADLINE
+            while server.problem is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert server.problem == "page: no connection can be accepted: too many open files"
+            time.sleep(0.1)  # some more attempts
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for each in taken:
+                each.close()
+        assert all_of(client).endswith(b"\r\n\r\nalive\n")
+    assert server.problem is None
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
+        "page: no connection can be accepted: too many open files; retrying"
+    ]
 
 
 def test_endless_headers_are_refused(serve: Any) -> None:
