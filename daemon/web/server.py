@@ -29,7 +29,7 @@ MAX_CONNECTIONS = 64
 
 BACKLOG = 4096
 """Most connections that wait in the kernel to be accepted, where its own limit (net.core.somaxconn) is not less. They
-take no descriptor. A client that finds the queue full tries again after a second or more: too late for a health check."""
+take no descriptor. A client that finds the queue full tries again after a second: too late for a health check."""
 
 MAX_STREAMS = 8
 """Most open pages at one time."""
