@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 
-def write_atomically(target: Path, data: bytes) -> None:
-    """Write and sync a temporary file, then rename it to `target`; readable by all. Leaves nothing on OSError."""
+def write_atomically(target: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write and sync a temporary file, then rename it to `target`: `mode` is its mode. Leaves nothing on OSError."""
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
@@ -14,7 +14,7 @@ def write_atomically(target: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         temporary.replace(target)
     finally:
         if temporary is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.labels import checked_label
+from edgemeta.daemon.config.data_folder import give_to_owner_above, make_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
 NOTE = "edgemeta region "
@@ -196,20 +197,6 @@ class PictureFolder:
                     path.unlink()
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder, for its owner only, with those above it.
-
-    The administrator's belong to whom the folder above belongs: the service, which has another user, may then use them.
-    Raises OSError.
-    """
-    if folder.is_dir():
-        return
-    above = folder.parent
-    make_folder(above)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _as_above(folder)
-
-
 def noted(jpeg: bytes, region: Region) -> bytes:
     """Return a JPEG with its region in a comment."""
     text = (NOTE + json.dumps(region)).encode()
@@ -258,18 +245,12 @@ def _write(target: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _as_above(temporary)
+        give_to_owner_above(temporary)
         temporary.replace(target)
     except BaseException:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise
-
-
-def _as_above(path: Path) -> None:
-    if os.geteuid() == 0:
-        above = path.parent.stat()
-        os.chown(path, above.st_uid, above.st_gid)
 
 
 @contextlib.contextmanager

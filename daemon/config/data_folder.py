@@ -1,5 +1,6 @@
-"""The folder in which the service keeps its files: the outbox and copies of the last good models."""
+"""The folder in which the service keeps its files: outbox, copies of the last good models, collected pictures."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,6 +16,31 @@ def data_folder(configured: str | None) -> Path:
         return Path(state)
     xdg = os.environ.get("XDG_STATE_HOME", "")
     return (Path(xdg) if xdg.startswith("/") else _home() / ".local" / "state") / "edgemeta"
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, for its owner only whatever the umask, with those above it.
+
+    The administrator's belong to whom the folder above belongs: the service, which has another user, may then use them.
+    Raises OSError.
+    """
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if folder.is_dir():  # another thread was faster
+            return
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+    give_to_owner_above(folder)
+
+
+def give_to_owner_above(path: Path) -> None:
+    """Let what the administrator has made belong to whom the folder above belongs. Raises OSError."""
+    if os.geteuid() == 0:
+        above = path.parent.stat()
+        os.chown(path, above.st_uid, above.st_gid)
 
 
 def _home() -> Path:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.config.data_folder import data_folder
+from edgemeta.daemon.config.data_folder import data_folder, make_folder
 from edgemeta.daemon.inference.model_file import ModelFile
 from edgemeta.model.address import Address
 from edgemeta.model.atomic_write import write_atomically
@@ -100,7 +100,7 @@ class LastGood:
         """
         digests = index.digests
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             for file in files:
                 self._keep(file)
             for digest in digests:
@@ -133,4 +133,4 @@ class LastGood:
 
 def _write_unless_same(path: Path, content: bytes) -> None:
     if not path.is_file() or path.read_bytes() != content:
-        write_atomically(path, content)
+        write_atomically(path, content, mode=0o600)

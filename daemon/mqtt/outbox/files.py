@@ -7,6 +7,7 @@ the file can be read and removed on a full disk. docs/decisions/0018 has the rea
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,10 @@ from pathlib import Path
 LOG_BYTES = 1 << 20
 """Size of the write-ahead log: allocated at once, and restored where one large message made it longer."""
 
+PRIVATE = 0o600
+"""Mode of the files, whatever the umask: messages say what cameras see."""
+
+_HEADER = 100
 _LOG_HEADER = 32
 _SHARED_LOCK = (510, 0x40000002)
 """Length and offset of the bytes by which SQLite locks a database for reading."""
@@ -37,9 +42,10 @@ class OutboxFiles:
         except OSError as error:
             if error.errno != errno.EROFS or not path.exists():
                 raise
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             self.read_only = True
         try:
+            self._make_private()
             self._prepare()
         except OSError:
             self.close()
@@ -47,7 +53,16 @@ class OutboxFiles:
 
     @staticmethod
     def _open_for_writing(path: Path) -> int:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, PRIVATE)  # a FIFO must not block
+
+    def _make_private(self) -> None:
+        """Let only the owner read it, also where an older version created it; SQLite gives its log the same mode."""
+        mode = os.fstat(self._descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if not self.read_only and stat.S_IMODE(mode) != PRIVATE:
+            with suppress(PermissionError):  # of another user, who decides
+                os.fchmod(self._descriptor, PRIVATE)
 
     def _prepare(self) -> None:
         if self.read_only:  # SQLite does not lock, see `address`
@@ -70,6 +85,11 @@ class OutboxFiles:
         return f"{uri}?mode=ro&{'vfs=unix-none' if self.log.exists() else 'immutable=1'}"
 
     @property
+    def header(self) -> bytes:
+        """The first bytes of the database, which say what it is; empty for a new file. Raises OSError."""
+        return os.pread(self._descriptor, _HEADER, 0)
+
+    @property
     def size(self) -> int:
         """Bytes of the database for which blocks are allocated."""
         return os.fstat(self._descriptor).st_size
@@ -84,10 +104,10 @@ class OutboxFiles:
 
     @property
     def gone(self) -> bool:
-        """Whether the database is no longer at its path: it was removed, moved or replaced."""
+        """Whether the database is no longer at its path: it was removed, moved or replaced. Raises OSError."""
         try:
             there = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return True
         return not os.path.samestat(there, os.fstat(self._descriptor))
 
@@ -115,8 +135,8 @@ class OutboxFiles:
     def log_kept(self) -> Iterator[None]:
         """Keep the log's blocks, under a second name, while SQLite closes the database and removes the log."""
         linked = False
-        if not self.read_only and not self.gone:
-            with suppress(OSError):  # no hard links on this file system: the next start creates a new log
+        with suppress(OSError):  # no hard links on this file system: the next start creates a new log
+            if not self.read_only and not self.gone:
                 os.link(self.log, self._spare)
                 linked = True
         yield
@@ -136,4 +156,5 @@ class OutboxFiles:
 
     def close(self) -> None:
         """Close the database file."""
-        os.close(self._descriptor)
+        with suppress(OSError):  # it is closed all the same
+            os.close(self._descriptor)

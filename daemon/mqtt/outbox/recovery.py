@@ -1,6 +1,7 @@
 """Recovers a damaged outbox file: it is moved aside, and messages that can still be read go into a new one."""
 
 import logging
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,8 +43,11 @@ def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
         except StoreError:
             store.close()
             raise
-    except StoreError:
-        _move(aside, path)
+    except StoreError as failure:
+        try:
+            _move(aside, path)
+        except OSError as kept:
+            raise StoreError(f"{failure}; the damaged file stays at {aside}: {kept.strerror}") from failure
         raise
     log.warning("%s; %d messages recovered, the damaged file is kept as %s", error, saved, aside)
     return store
@@ -52,15 +56,21 @@ def replaced(error: DamagedError, path: Path, boot: str, first: int) -> Store:
 def rescued(lost: Store, path: Path, boot: str) -> Store:
     """Return a new store with all messages of a store whose file was removed while open, and close that store.
 
-    If another file is at its path, that file is used once the removed one is empty, as their numbers may be the same.
-    Raises StoreError while there can be no new store; the old one is then still open.
+    If another outbox is at its path, it is used once the removed one is empty, as their numbers may be the same. A
+    file of another program is left alone. Raises StoreError while there can be no new store; the old one is then still
+    open.
     """
-    if path.exists():
+    replaced_by_another = os.path.exists(path)  # noqa: PTH110 - False, too, where the folder is not readable
+    try:
+        store = Store(path, boot, lost.last + 1)
+    except DamagedError as error:
+        raise StoreError(f"outbox file {path} was replaced while in use, by a file that is no outbox") from error
+    if replaced_by_another:
         if lost.count:
+            store.close()
             raise StoreError(f"outbox file {path} was replaced while in use; messages of the old one are sent first")
         lost.close()
-        return open_store(path, boot, lost.last + 1)
-    store = Store(path, boot, lost.last + 1)
+        return store
     try:
         saved = store.take_over(lost.rows())
     except StoreError:

@@ -17,12 +17,17 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from edgemeta.daemon.config.data_folder import make_folder
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
 from edgemeta.model.errors import EdgemetaError
 
 APPLICATION_ID = 0x65646D74
 """`edmt`: identifies our files by their header."""
+
+_MAGIC = b"SQLite format 3\0"
+_OWNER = slice(68, 72)
+"""Where SQLite's header has the application id."""
 
 SCHEMA_VERSION = 1
 SPARE_PAGES = 256
@@ -89,7 +94,7 @@ class Store:
         self.unreadable = 0
         self._most_pages = 0
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         except OSError as error:
             raise StoreError(f"outbox folder {path.parent} cannot be created: {error.strerror}") from error
         try:
@@ -99,6 +104,7 @@ class Store:
         self.read_only = self._files.read_only
         try:
             with self._translated_errors():
+                self._expect_own_log()
                 self._db = sqlite3.connect(
                     self._files.address, uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
                 )
@@ -125,7 +131,7 @@ class Store:
                 self._db.execute("VACUUM")  # else a file that has a page ignores it
             self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif owner != APPLICATION_ID:
-            raise StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
+            raise self._of_another_program
         (self._page,) = self._db.execute("PRAGMA page_size").fetchone()
         if not self.read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -144,10 +150,28 @@ class Store:
         self.count, self.bytes = self._ledger = ledger[0]
         self.last = max(last or 0, first - 1)
 
+    def _expect_own_log(self) -> None:
+        """Raise DamagedError or StoreError where there is a log beside a file that is no outbox.
+
+        It may be the log of an outbox whose file was replaced: SQLite would write its content into that file.
+        """
+        header = self._files.header
+        if not header or not self._files.log_size:
+            return
+        if not header.startswith(_MAGIC):
+            raise DamagedError(f"outbox file {self.path} is damaged: file is not a database")
+        if int.from_bytes(header[_OWNER], "big") != APPLICATION_ID:
+            raise self._of_another_program
+
+    @property
+    def _of_another_program(self) -> StoreError:
+        return StoreError(f"outbox file {self.path} is another program's database, expected one of edgemeta")
+
     @property
     def gone(self) -> bool:
-        """Whether the file is no longer at its path: it was removed, moved or replaced."""
-        return self._files.gone
+        """Whether the file is no longer at its path: it was removed, moved or replaced. Raises StoreError."""
+        with self._translated_errors():
+            return self._files.gone
 
     def reserve(self, size: int) -> None:
         """Make sure that the file has room for messages of `size` bytes. Raises FullError if it cannot grow.
@@ -286,8 +310,8 @@ class Store:
 
     def _bound_log(self) -> None:
         """Empty a log that is too long: after a large message, or because SQLite could not do so by itself."""
-        if self._files.log_size > 2 * LOG_BYTES:
-            with self._translated_errors():
+        with self._translated_errors():
+            if self._files.log_size > 2 * LOG_BYTES:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _write_ledger(self, count: int, size: int) -> None:
@@ -340,9 +364,11 @@ class Store:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into StoreError, if another attempt may succeed, or DamagedError."""
+        """Turn errors of the disk and SQLite's into StoreError, if another attempt may succeed, or DamagedError."""
         try:
             yield
+        except OSError as error:
+            raise _os_error(f"outbox file {self.path} cannot be used", error) from error
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and not str(error).startswith(_MISSHAPEN):
                 kind = FullError if "is full" in str(error) else StoreError

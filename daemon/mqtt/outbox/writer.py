@@ -95,8 +95,8 @@ class OutboxWriter:
         self._closing.set()
         self._outbox.changed.set()
         self._thread.join(timeout)
-        if self._thread.is_alive():
-            log.error("outbox: the disk does not respond, %d messages may be lost", self._outbox.in_memory_only)
+        if self._thread.is_alive() and (lost := self._outbox.in_memory_only):
+            log.error("outbox: the disk does not respond, %d messages may be lost", lost)
 
     def open(self) -> None:
         """Open the file, if there should be one; after a failure, set the reason and the time of the next attempt."""
@@ -137,8 +137,7 @@ class OutboxWriter:
                         write(self._store)
                 except StoreError as error:
                     self._keep_in_memory(error)
-            self._store.close()
-            self._store = None
+            self._close_store()
         if lost := self._outbox.in_memory_only:
             log.error("outbox: %d messages in memory are lost: %s", lost, self._reason)
 
@@ -175,8 +174,7 @@ class OutboxWriter:
         if store.read_only and not os.access(store.path, os.W_OK):
             store.expect_writable()
         self._reopen = False
-        store.close()
-        self._store = None
+        self._close_store()
         self.open()
 
     def _remove_and_add(self, store: Store, due: bool) -> None:
@@ -274,11 +272,8 @@ class OutboxWriter:
 
     def _replace(self, error: DamagedError) -> None:
         """The file is damaged: continue with a new one."""
-        assert self._store is not None
         assert self._path is not None
-        self._last = self._store.last
-        self._store.close()
-        self._store = None
+        self._close_store()
         try:
             self._store = replaced(error, self._path, self._boot, self._last + 1)
         except StoreError as failure:
@@ -288,12 +283,16 @@ class OutboxWriter:
 
     def _lose(self, error: StoreError) -> None:
         """Continue without a file, and open it again later."""
-        if self._store is not None:
-            self._last = self._store.last
-            self._store.close()
-            self._store = None
+        self._close_store()
         self._outbox.lose_disk()
         self._keep_in_memory(error)
+
+    def _close_store(self) -> None:
+        """Let go of the file before it is closed, so that nobody uses it afterwards."""
+        store, self._store = self._store, None
+        if store is not None:
+            self._last = store.last
+            store.close()
 
     def _keep_in_memory(self, error: StoreError) -> None:
         """Continue in memory, and try the disk again later. A reason is logged once until the disk is usable again."""

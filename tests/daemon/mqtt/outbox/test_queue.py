@@ -1,6 +1,6 @@
 """The outbox as the link uses it: live and replayed messages, missing answers, a restart."""
 
-from edgemeta.daemon.mqtt.outbox.queue import LIVE
+from edgemeta.daemon.mqtt.outbox.queue import LIVE, OnDisk
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value, wait_until_stored
 
 
@@ -98,6 +98,29 @@ def test_a_normal_stop_writes_everything(bench: Bench) -> None:
     outbox = bench.make("c" * 32)
     outbox.begin()
     assert drain(outbox) == [0, 1, 2, 3]
+
+
+def test_a_message_in_flight_is_not_read_again_and_one_that_was_answered_neither(bench: Bench) -> None:
+    """The disk still has both: what was read before is read again where the connection has begun anew."""
+    outbox = bench.make()
+    for number in range(3):
+        outbox.offer(message(number))
+    outbox.poll()
+    outbox.begin()
+    outbox.poll()
+    first, second = outbox.next_replayed(), outbox.next_replayed()
+    assert first is not None
+    assert second is not None
+    outbox.settle(first)
+    outbox.use_disk(OnDisk(3, 3, 3))
+    span = outbox.wanted()
+    assert span is not None
+    assert outbox.store is not None
+    outbox.load(span, *outbox.store.load(0, 3, 10), OnDisk(3, 3, 3))
+    late = outbox.next_replayed()
+    assert late is not None
+    assert value(late) == 2
+    assert outbox.next_replayed() is None
 
 
 def test_live_messages_are_replayed_if_a_slow_broker_leaves_too_many(bench: Bench) -> None:

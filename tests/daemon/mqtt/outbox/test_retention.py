@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD
 from edgemeta.daemon.runtime.clock import NS
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, wait_until_stored
 
@@ -20,6 +21,30 @@ def test_the_oldest_are_dropped_first_and_counted(bench: Bench) -> None:
     assert bench.dropped == {"t/front/frame": 10, "t/back/frame": 11}
     outbox.begin()
     assert drain(outbox) == list(range(21, 30))
+
+
+def test_exactly_at_the_limit_of_the_disk_nothing_is_dropped(bench: Bench) -> None:
+    outbox = bench.make(max_disk_mb=1)
+    for number in range(11):
+        outbox.offer(message(number, size=100_000 - ROW_OVERHEAD - len("t/front/frame")))
+        outbox.poll()
+        assert outbox.stats.bytes == min(number + 1, 10) * 100_000
+    assert outbox.stats.dropped == 1
+    assert outbox.stats.waiting == 10
+
+
+def test_the_limit_of_memory_passes_by_the_message_in_flight(bench: Bench) -> None:
+    """The oldest is on its way to the broker and may be acknowledged: those after it are dropped."""
+    outbox = Bench(None).make(max_disk_mb=0, max_memory_mb=1)
+    outbox.begin()
+    outbox.offer(message(0, size=400_000))
+    first = outbox.next_live()
+    assert first is not None
+    for number in range(1, 5):
+        outbox.offer(message(number, size=400_000))
+    assert outbox.stats.dropped == 3
+    outbox.settle(first)
+    assert drain(outbox) == [4]
 
 
 def test_messages_dropped_while_they_wait_in_the_replay_are_not_sent(bench: Bench) -> None:

@@ -161,3 +161,109 @@ def test_a_thread_writes_without_being_asked(tmp_path: Path) -> None:
     assert crashes == []
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT payload FROM messages ORDER BY number").fetchall() == [(b"1",), (b"2",)]
+
+
+def foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE t (x)")
+        database.execute("INSERT INTO t VALUES (1)")
+        database.commit()
+
+
+FOREIGN = {
+    "database": foreign_database,
+    "directory": Path.mkdir,
+    "text": lambda path: path.write_text("not ours\n"),
+    "fifo": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("log_left", [False, True])
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_another_program_in_its_place_is_left_alone_and_reported_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture, kind: str, log_left: bool
+) -> None:
+    """Messages that are in the removed file and in memory are sent; the closed file is never used."""
+    path = bench.path
+    assert path is not None
+    outbox = bench.make()
+    outbox.offer(message(0))
+    outbox.poll()
+    for file in path.parent.glob(path.name if log_left else f"{path.name}*"):
+        file.unlink()
+    FOREIGN[kind](path)
+    before = path.read_bytes() if path.is_file() else b""
+    with caplog.at_level(logging.WARNING):
+        for number in range(1, 4):
+            outbox.offer(message(number))
+            outbox.writer._gone_checked_ns = 0
+            outbox.writer._retry_at = 0.0
+            outbox.poll()
+        outbox.begin()
+        assert drain(outbox) == [0, 1, 2, 3]
+        outbox.writer._retry_at = 0.0
+        outbox.poll()
+        outbox.offer(message(4))
+        outbox.poll()
+        assert drain(outbox) == [4]
+    assert outbox.stats.place == "memory"
+    assert len([record for record in caplog.records if "messages are kept in memory" in record.message]) == 1
+    assert (path.read_bytes() if path.is_file() else b"") == before
+    (path.rmdir if path.is_dir() else path.unlink)()
+    outbox.offer(message(5))
+    for _ in range(2):  # a new file, then what is in memory
+        outbox.writer._retry_at = outbox.writer._gone_checked_ns = 0
+        outbox.poll()
+    assert (outbox.stats.place, path.is_file()) == ("disk", True)
+    outbox.begin()
+    assert drain(outbox) == [5]
+
+
+def test_a_folder_that_becomes_a_file_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    bench = Bench(folder / "outbox.sqlite3")
+    outbox = bench.make()
+    outbox.offer(message(0))
+    outbox.poll()
+    folder.rename(tmp_path / "moved")
+    folder.write_text("not a folder")
+    outbox.writer._gone_checked_ns = 0
+    outbox.offer(message(1))
+    outbox.poll()
+    assert outbox.stats.place == "memory"
+    outbox.begin()
+    assert drain(outbox) == [0, 1]
+    bench.kill(outbox)
+
+
+def test_its_files_are_private_whatever_the_umask_also_those_of_an_older_version(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        bench = Bench(tmp_path / "state" / "edgemeta" / "outbox.sqlite3")
+        bench.kill(bench.make())
+        assert bench.path is not None
+        bench.path.chmod(0o644)
+        outbox = bench.make()
+        outbox.offer(message(0))
+        outbox.poll()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "state").rglob("*")}
+        bench.kill(outbox)
+    finally:
+        os.umask(before)
+    assert modes == {"edgemeta": 0o700, "outbox.sqlite3": 0o600, "outbox.sqlite3-wal": 0o600}
+
+
+def test_a_stop_while_the_disk_hangs_says_nothing_of_no_messages(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = bench.make()
+    answers = threading.Event()
+    monkeypatch.setattr(outbox.writer, "poll", lambda: answers.wait(60))
+    outbox.writer._thread.start()
+    outbox.writer.close(0.05)
+    assert caplog.text == ""
+    outbox.offer(message(1))
+    outbox.writer.close(0.05)
+    assert caplog.messages == ["outbox: the disk does not respond, 1 messages may be lost"]
+    answers.set()
+    outbox.writer.close(60)
