@@ -68,7 +68,7 @@ class Pipeline:
         self._reader = reader_of(loaded.model, settings)
         self._tracker = tracker_of(loaded.model)
         self._model_identity = _fields_of(loaded.identity)
-        self._reporter = StateReporter()
+        self._reporter = StateReporter(clock)
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()

@@ -6,7 +6,7 @@ from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
 from edgemeta.daemon.messages.frame_fields import FrameFields
 from edgemeta.daemon.messages.records import EventMessage, StateMessage
-from edgemeta.daemon.runtime.clock import NS
+from edgemeta.daemon.runtime.clock import NS, Clock
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,17 @@ class Updates:
 
 
 class StateReporter:
-    """Reports one camera's state when it changes or becomes known, and again after `publish.heartbeat_interval`."""
+    """Reports one camera's state when it changes or becomes known, and again after `publish.heartbeat_interval`.
 
-    def __init__(self) -> None:
+    It is also reported again when the clock was set, with the right `since`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._state: StateMessage | None = None
+        self._since_ns = 0
         self._reported_ns: int | None = None
+        self._sets = clock.sets
 
     def update(self, frame: FrameFields, tracked: Tracked, captured_ns: int, settings: CameraSettings) -> Updates:
         """Return the updates that a frame triggers.
@@ -34,11 +40,15 @@ class StateReporter:
         frame: the fields of its message. tracked: the state after it. captured_ns: monotonic.
         """
         if tracked.changed:
-            self._state = _state(frame, tracked)
-        due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns
+            self._state, self._since_ns = _state(frame, tracked), captured_ns
+        clock_was_set = self._sets != (sets := self._clock.sets)
+        due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns or clock_was_set
         if not tracked.changed and not due:
             return Updates(None, (), withheld=settings.only_changes)
-        self._reported_ns = captured_ns
+        self._reported_ns, self._sets = captured_ns, sets
+        if clock_was_set and self._state is not None:
+            times = {"since": self._clock.utc(self._since_ns), "clock_synchronized": frame["clock_synchronized"]}
+            self._state = self._state.model_copy(update=times)
         state = None if self._state is None else self._state.model_copy(update={"score": tracked.score})
         return Updates(state, tuple(_event(frame, event) for event in tracked.events), withheld=False)
 

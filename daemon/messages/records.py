@@ -252,6 +252,9 @@ class StatusMessage(Message):
     reason: str | None = Field(description="Description of the error; null if there is none.")
     source: str = Field(description="Address of the source, without its password.")
     since: datetime = Field(description="When the status changed, UTC.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
+    )
     failures: int = Field(ge=0, description="Number of failures of the source.")
 
 
@@ -260,6 +263,9 @@ class InfoMessage(Message):
 
     version: str = Field(description="Version of edgemeta.")
     started: datetime = Field(description="When the service started, UTC.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
+    )
     model: ModelIdentity = Field(description="The model; that of the first camera if they differ.")
     task: TaskName = Field(description="Task of that model.")
     labels: list[str] = Field(description="All labels that messages may contain.")

@@ -63,7 +63,9 @@ class SwapMessage(Message):
     """Result of the last model swap, or the models in use without a swap."""
 
     time: datetime = Field(description="When it ended, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
+    )
     trigger: Literal["start", "file", "signal", "command"] = Field(description="What requested it.")
     result: SwapResult = Field(
         description="swapped: the new model is in use; rolled_back: the new model failed after replacement, the old "

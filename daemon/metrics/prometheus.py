@@ -26,8 +26,6 @@ from edgemeta.daemon.runtime.clock import NS
 TASKS = Path("/proc/self/task")
 """One entry for each thread of this process, those of libraries included."""
 
-_process = ProcessCollector(registry=None)
-
 
 def exposition(snapshot: MetricsSnapshot) -> tuple[bytes, str]:
     """Return all metrics as text, and its content type."""
@@ -45,7 +43,7 @@ def families(snapshot: MetricsSnapshot) -> list[Metric]:
         *_broker(snapshot),
         *_outbox(snapshot),
         *_swaps(snapshot),
-        *_process.collect(),
+        *ProcessCollector(registry=None).collect(),  # a new one reads when the machine started: that changes with UTC
         GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
     ]
 

@@ -24,6 +24,8 @@ from edgemeta.daemon.mqtt.state import LinkError, LinkStatus
 from edgemeta.daemon.mqtt.status_tracker import StatusTracker
 from edgemeta.daemon.mqtt.subscriptions import Handler, Limit, SubscriptionQueue
 from edgemeta.daemon.mqtt.wakeup import Wakeup
+from edgemeta.daemon.runtime.clock import Clock
+from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
@@ -36,6 +38,9 @@ CHECKS = 10
 CONNECTS_WITHIN = 60.0
 SERVES_WITHIN = 15.0
 """Seconds after which the link counts as hung: resolving a name and connecting may take long, one step may not."""
+
+CLOCK_CHECK = 0.25
+"""Seconds between two looks at the clock, after a certificate was not accepted."""
 
 FLUSH_TICK = 0.005
 """Seconds between two checks whether everything is sent."""
@@ -64,6 +69,7 @@ class MqttLink:
         self._status = StatusTracker(self._broker, config.ack_timeout)
         self.inbox = SubscriptionQueue(on_fatal)
         self.listeners: list[ConnectionListener] = [self.inbox]
+        self._clock = Clock()
         self._wakeup = Wakeup()
         outbox.ready = self._wakeup.set
         self._tried = threading.Event()
@@ -135,13 +141,26 @@ class MqttLink:
         """Connect, serve the connection, and wait after a failure, until the link closes."""
         while not self._closing.is_set():
             self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
+            sets = self._clock.sets
             failure = self._try_connection()
             if failure is None:
                 return
             delay = self._record(failure)
             self._tried.set()
             self.heartbeat.expect_within("waiting for the next attempt", delay + SERVES_WITHIN)
-            self._closing.wait(delay)
+            self._wait(Deadline(delay), sets, failure)
+
+    def _wait(self, deadline: Deadline, sets: int, failure: LinkError) -> None:
+        """Wait before the next attempt; where a certificate was not accepted, only until the clock is set.
+
+        sets: how often it had been before the attempt. A board without a battery has the wrong year until then, in
+        which no certificate is valid.
+        """
+        if failure.state is not BrokerState.BAD_CERTIFICATE:
+            self._closing.wait(deadline.left)
+            return
+        while self._clock.sets == sets and deadline.left and not self._closing.wait(min(CLOCK_CHECK, deadline.left)):
+            pass
 
     def _try_connection(self) -> LinkError | None:
         """Connect and serve the connection; return why it ended, None if the link closed.

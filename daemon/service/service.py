@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CLOCK_CHECK = 0.5
+"""Seconds between two looks whether the clock was set."""
+
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the first connection, so that an available broker misses no frame."""
 
@@ -114,6 +117,8 @@ class Service:
         self._on_fatal = on_fatal
         self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
+        self._clock_sets = self._clock.sets
+        self._clock_watch = Periodic("clock", CLOCK_CHECK, self._watch_clock, on_fatal)
         self._stats_timer = Periodic("stats", config.stats.interval, self._telemetry.publish_stats, on_fatal)
         self.collection = self._make_collection() if config.web.enabled else None
         """Collecting and teaching; None where the config does not allow them."""
@@ -135,6 +140,7 @@ class Service:
         for camera in self._cameras.values():
             camera.start()
         self._stats_timer.start()
+        self._clock_watch.start()
         for name, loaded in self.plan.loaded_models.items():
             log.info("camera %s: %s on %s", name, loaded.description, loaded.backend)
         if self.refused is not None:
@@ -155,6 +161,7 @@ class Service:
             camera.stop()
         self._frames.close()
         self._stats_timer.stop(producers.left)
+        self._clock_watch.stop(producers.left)
         _join(self._cameras.values(), producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
@@ -318,6 +325,14 @@ class Service:
 
     def _publish_status(self, camera: str, status: CameraStatus) -> None:
         self._telemetry.publish_status(self.plan, camera, status)
+
+    def _watch_clock(self) -> None:
+        """Publish what has times again if the clock was set."""
+        sets = self._clock.sets
+        if sets != self._clock_sets:
+            self._clock_sets = sets
+            statuses = {name: camera.status for name, camera in self._cameras.items()}
+            self._telemetry.publish_again(self.plan, self.refused, statuses)
 
     def _publish_info(self) -> None:
         self._telemetry.publish_info(self.plan, self.refused)

@@ -49,13 +49,30 @@ class Telemetry:
         self._latencies = latencies
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
-        self.last_swap: SwapResult | None = None
-        """The result in the retained swap message; None before the first."""
+        self._swap: SwapMessage | None = None
+        self._swap_ended_ns = 0
 
     @property
     def uptime(self) -> float:
         """Seconds since the service started, by the monotonic clock."""
         return (time.monotonic_ns() - self._started_ns) / NS
+
+    @property
+    def last_swap(self) -> SwapResult | None:
+        """The result in the retained swap message; None before the first."""
+        return None if self._swap is None else self._swap.result
+
+    def publish_again(self, plan: Plan, refused: str | None, statuses: Mapping[str, CameraStatus | None]) -> None:
+        """Publish with their new times what the broker retains, because the clock was set; `state` comes with a frame.
+
+        statuses: of each camera; None before its start.
+        """
+        self.publish_info(plan, refused)
+        for camera, status in statuses.items():
+            if status is not None:
+                self.publish_status(plan, camera, status)
+        if self._swap is not None:
+            self._publish_swap(self._swap, self._swap_ended_ns)
 
     def publish_info(self, plan: Plan, refused: str | None) -> None:
         """Publish what runs, and why a model that the config names is not in use."""
@@ -77,15 +94,17 @@ class Telemetry:
             reason=status.reason,
             source=without_password(plan.config.cameras[camera].source),
             since=self._clock.utc(status.since_ns),
+            clock_synchronized=self._clock.synchronized,
             failures=status.failures,
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
 
     def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
         """Publish the result of a swap."""
+        ended_ns = time.monotonic_ns()
         message = SwapMessage(
             **self._who,
-            time=self._clock.utc(time.monotonic_ns()),
+            time=self._clock.utc(ended_ns),
             clock_synchronized=self._clock.synchronized,
             trigger=trigger,
             result=report.result,
@@ -93,8 +112,12 @@ class Telemetry:
             models=report.models,
             took_us=report.took_us,
         )
-        self.last_swap = report.result
-        self._publisher.send(self._publisher.encode(SWAP, message))
+        self._publish_swap(message, ended_ns)
+
+    def _publish_swap(self, message: SwapMessage, ended_ns: int) -> None:
+        times = {"time": self._clock.utc(ended_ns), "clock_synchronized": self._clock.synchronized}
+        self._swap, self._swap_ended_ns = message.model_copy(update=times), ended_ns
+        self._publisher.send(self._publisher.encode(SWAP, self._swap))
 
     def publish_without_swap(self, trigger: Trigger, result: SwapResult, reason: str | None = None) -> None:
         """Publish a result without a swap: a model that cannot be used, or that the config's models are in use."""
@@ -110,6 +133,7 @@ class Telemetry:
             **self._who,
             version=__version__,
             started=self._clock.utc(self._started_ns),
+            clock_synchronized=self._clock.synchronized,
             model=first.identity,
             task=first.task,
             labels=list(dict.fromkeys(itertools.chain.from_iterable(names))),

@@ -51,7 +51,7 @@ class Observer:
         state = PageState(
             time=self._clock.utc(now),
             clock_synchronized=snapshot.clock_synchronized,
-            uptime_s=round((self._clock.utc(now) - info.started).total_seconds(), 1),
+            uptime_s=round(snapshot.uptime, 1),
             pictures=self._show_frames,
             info=info,
             cameras={

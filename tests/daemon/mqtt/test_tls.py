@@ -163,6 +163,22 @@ def test_a_broker_whose_certificate_is_not_valid_now(
     assert "certificate has expired" in wait_for_state(link, BrokerState.BAD_CERTIFICATE)
 
 
+def test_a_refused_certificate_is_tried_again_at_once_when_the_clock_is_set(
+    make_tls_broker: Any, make_link: Any, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt would come after half a minute or more."""
+    broker = make_tls_broker(days=-1)
+    patient = {"initial_delay": 60, "max_delay": 60}
+    link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)}, retry=patient)
+    wait_for_state(link, BrokerState.BAD_CERTIFICATE)
+    now = time.time_ns
+    began = time.monotonic()
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 3600 * 10**9)
+    while link.stats.failures.bad_certificate < 2:
+        assert time.monotonic() - began < 20
+        time.sleep(0.01)
+
+
 def test_tls_where_none_is_spoken(broker: Any, make_link: Any, authority: Authority) -> None:
     link = make_link(broker.port, tls={"enabled": True, "ca_file": str(authority.ca)})
     assert "cannot be reached" in (reason := wait_for_state(link, BrokerState.UNREACHABLE)) or "no TLS" in reason
