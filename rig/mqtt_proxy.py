@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker that can also drop acknowledgements, as an overloaded broker or proxy does."""
+"""A TCP proxy before a broker that can also drop or change acknowledgements, as an overloaded broker or proxy does."""
 
 import time
 from collections.abc import Iterator
@@ -18,6 +18,8 @@ class MqttProxy(TcpProxy):
         self._kind = PUBACK
         self._left = 0.0
         self._delay = 0.0
+        self._reason: int | None = None
+        self.refused = 0
 
     def drop_packets(self, count: float = float("inf"), kind: int = PUBACK) -> None:
         """Drop the next `count` packets of a kind; by default all, until `pass_all`."""
@@ -30,6 +32,10 @@ class MqttProxy(TcpProxy):
     def delay(self, seconds: float) -> None:
         """Delay each acknowledgement of a message by so many seconds, one after the other."""
         self._delay = seconds
+
+    def refuse(self, reason: int | None) -> None:
+        """Give each acknowledgement of a message a reason code of MQTT 5; None leaves them as they are."""
+        self._reason = reason
 
     def _toward_client(self) -> Filter:
         buffer = bytearray()
@@ -45,6 +51,9 @@ class MqttProxy(TcpProxy):
                     continue
                 if packet[0] >> 4 == PUBACK:
                     time.sleep(self._delay)
+                    if self._reason is not None:
+                        self.refused += 1
+                        packet = bytes([packet[0], 3, *packet[2:4], self._reason])
                 yield packet
 
         return through

@@ -51,6 +51,7 @@ class DropFields(TypedDict):
     superseded: int
     failed: int
     outbox: int
+    refused: int
     stopped: int
 
 

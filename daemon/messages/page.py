@@ -61,6 +61,7 @@ class BrokerPage(Part):
     address: str = Field(description="Host and port of the broker.")
     state: BrokerState = Field(description="State of the connection.")
     reason: str | None = Field(description="Description of the error; null if there is none.")
+    refuses: str | None = Field(description="Which kinds of messages it refuses now, and why; null if none.")
 
 
 class PageState(Part):

@@ -40,6 +40,7 @@ class Drops(Part):
     outbox: int = Field(
         ge=0, description="Its message waited for the broker and was dropped: too many waited, or it was too old."
     )
+    refused: int = Field(default=0, ge=0, description="The broker refused its message for good.")
     stopped: int = Field(ge=0, description="The service stopped before the frame was processed.")
 
 
@@ -107,7 +108,7 @@ class FrameMessage(Message):
 
     The frames of one camera and boot are numbered 1, 2, 3 ... at capture. Between two frame messages with numbers a < b
     exactly b - a - 1 frames are missing, and `withheld` and the sum of `dropped` have grown by that number, as long as
-    `outbox` has not grown: the outbox drops its oldest messages, and the next frame message counts them.
+    `outbox` and `refused` have not grown: those were dropped when their messages existed, and the next one counts them.
     """
 
     camera: str = Field(description="Name of the camera.")

@@ -77,7 +77,12 @@ class BrokerStats(Part):
 
     connects: int = Field(ge=0, description="Number of accepted connections.")
     published: int = Field(ge=0, description="Messages of all kinds acknowledged by the broker.")
-    refused: int = Field(ge=0, description="Messages refused by the broker, for example without permission.")
+    refused: int = Field(
+        ge=0, description="Messages refused by the broker for good, for example without permission; they are lost."
+    )
+    refuses: str | None = Field(
+        default=None, description="Which kinds of messages it refuses now, and why; null while it accepts all."
+    )
     failures: BrokerFailures = Field(description="Failures by kind.")
     last_failure: str | None = Field(description="Description of the last failure; null if there was none.")
 

@@ -13,8 +13,8 @@ class FrameCounters:
 
     appeared: by label, how many appeared: by how much its count grew, each time that it did.
 
-    The worker writes them, except `published` (the MQTT thread), `outbox` (one thread at a time, under the outbox's
-    lock) and `fps` (whoever measures it).
+    The worker writes them, except `published` and `refused` (the MQTT thread), `outbox` (one thread at a time, under
+    the outbox's lock) and `fps` (whoever measures it).
     """
 
     def __init__(self) -> None:
@@ -23,6 +23,7 @@ class FrameCounters:
         self.withheld = 0
         self.unknown = 0
         self.outbox = 0
+        self.refused = 0
         self.published = 0
         self.state: str | None = None
         self.score: float | None = None
@@ -39,7 +40,13 @@ class FrameCounters:
 
     def drops(self, superseded: int, stopped: int = 0) -> DropFields:
         """Return all drops by reason, with those that `LatestFrames` counts."""
-        return {"superseded": superseded, "failed": self.failed, "outbox": self.outbox, "stopped": stopped}
+        return {
+            "superseded": superseded,
+            "failed": self.failed,
+            "outbox": self.outbox,
+            "refused": self.refused,
+            "stopped": stopped,
+        }
 
 
 def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> CameraStats:

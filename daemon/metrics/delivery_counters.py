@@ -25,6 +25,12 @@ class DeliveryCounters:
             message = delivery.message
             self._latencies.add({"publish": now - message.made_ns, "total": now - message.captured_ns})
 
+    def refused(self, delivery: Delivery) -> None:
+        """Count a message that the broker refused for good."""
+        counters = self._counters.get(delivery.message.topic)
+        if counters is not None and delivery.this_boot:
+            counters.refused += 1
+
     def dropped(self, topic: str, number: int) -> None:
         """Count messages of this boot that the outbox dropped."""
         if topic in self._counters:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.stats import OutboxStats
+from edgemeta.daemon.messages.stats import BrokerStats, OutboxStats
 from edgemeta.daemon.mqtt.state import LinkStatus
 
 
@@ -16,8 +16,8 @@ class Health:
     outbox. hanging_threads: one for each; while there are any, the watchdog is not fed. inbox: the flooded topics; None
     if there are none. page: why the live page is not served; None if it is, or is not configured. swap: progress of a
     model swap; None if there is none. refused: why a model named by the config is not in use; None if all are. ready:
-    whether every camera delivers frames or has ended, the broker is connected and no thread hangs, at the moment of
-    these texts.
+    whether every camera delivers frames or has ended, the broker is connected and accepts their messages, and no thread
+    hangs, at the moment of these texts.
     """
 
     frames: int
@@ -31,11 +31,12 @@ class Health:
     ready: bool = False
 
 
-def broker_description(config: MqttConfig, link: LinkStatus, outbox: OutboxStats) -> str:
+def broker_description(config: MqttConfig, link: LinkStatus, stats: BrokerStats, outbox: OutboxStats) -> str:
     """Return a description of broker and outbox, with the reason if something is wrong."""
     address = f"{config.host}:{config.port}"
     reason = (link.reason or "connecting").removeprefix(f"broker {address} ")
     connection = {BrokerState.CONNECTED: "connected", BrokerState.UNACKNOWLEDGED: reason}
     waiting = f", {outbox.waiting} messages wait" if outbox.waiting and link.state is not BrokerState.CONNECTED else ""
     memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
-    return f"{address} {connection.get(link.state, f'not connected: {reason}')}{waiting}{memory}"
+    refuses = f", {stats.refuses}" if stats.refuses else ""
+    return f"{address} {connection.get(link.state, f'not connected: {reason}')}{refuses}{waiting}{memory}"

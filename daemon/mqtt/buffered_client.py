@@ -10,6 +10,8 @@ from typing import Any
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode
 
+from edgemeta.model.errors import EdgemetaError
+
 READ_BYTES = 16_384
 """Bytes that are read from the socket at once."""
 
@@ -17,15 +19,23 @@ _TO_TOPIC = 4
 """Least bytes of a PUBLISH up to its topic: type, remaining length, two bytes of the topic's length."""
 
 
+class PacketTooLargeError(EdgemetaError):
+    """A broker of MQTT 5 sent a packet larger than the client had allowed."""
+
+
 class BufferedClient(paho.Client):
-    """Skips messages of QoS 0 on the topics in `unwanted`.
+    """Skips messages of QoS 0 on the topics in `unwanted`, and keeps no packet of more than `largest` bytes.
+
+    A broker of MQTT 5 was told that size, so a larger packet is an error: PacketTooLargeError at its header. MQTT 3.1.1
+    cannot tell it: what exceeds it is dropped, so the message is longer than is handled, and acknowledged as others.
 
     It overrides two private methods of paho: pyproject.toml limits paho to the versions in which this was tested. In a
     version that no longer calls them, floods are read and dropped as other messages are.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, largest: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._largest = largest
         self.unwanted: set[bytes] = set()
         self.skipped: Counter[bytes] = Counter()
         self._buffer = b""
@@ -37,6 +47,8 @@ class BufferedClient(paho.Client):
         return self._at < len(self._buffer)
 
     def _sock_recv(self, bufsize: int) -> bytes:
+        if self._in_packet["remaining_length"] > self._largest and self._in_packet["have_remaining"]:
+            self._bound_packet()
         if not self.has_buffered:
             self._buffer, self._at = super()._sock_recv(max(bufsize, READ_BYTES)), 0
         piece = self._buffer[self._at : self._at + bufsize]
@@ -47,6 +59,14 @@ class BufferedClient(paho.Client):
         if self.unwanted and self._in_packet["command"] == 0:
             self._skip_unwanted()
         return super()._packet_read()
+
+    def _bound_packet(self) -> None:
+        if self._protocol == paho.MQTTv5:
+            raise PacketTooLargeError(
+                f"the broker sent a packet of {self._in_packet['remaining_length']} bytes, more than the "
+                f"{self._largest} that it was told"
+            )
+        del self._in_packet["packet"][self._largest :]
 
     def _skip_unwanted(self) -> None:
         """Skip and count complete messages of QoS 0 on unwanted topics at the start of the buffer."""

@@ -23,7 +23,8 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
-from edgemeta.daemon.mqtt.buffered_client import BufferedClient
+from edgemeta.daemon.mqtt.answers import Answer, answer_of
+from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
 from edgemeta.daemon.mqtt.in_flight import InFlight
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
@@ -50,7 +51,7 @@ SOCKET_ENDED = "Unspecified error"
 """Reason that paho gives where the socket ended the connection, not a packet."""
 
 LARGEST_PACKET = LONGEST + 4096
-"""Bytes of a packet that a broker of MQTT 5 may send us: the longest payload, its topic and properties."""
+"""Bytes of a packet that a broker may send us: the longest payload, its topic and properties."""
 
 UNACKNOWLEDGED = 16
 """Messages of QoS 1 that a broker of MQTT 5 may send us before we have acknowledged them."""
@@ -80,7 +81,7 @@ class Connection:
         self._subscriptions = InFlight[str]()
         self.acknowledged = False
         self.refused: set[str] = set()
-        self._settled: list[tuple[int, bool]] = []
+        self._settled: list[tuple[int, Answer]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
         self._window = WINDOW
@@ -96,6 +97,7 @@ class Connection:
             client_id=client_id,
             protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
             reconnect_on_failure=False,
+            largest=LARGEST_PACKET,
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
         self._client.will_set(will.topic, will.payload, will.qos, will.retain)
@@ -249,11 +251,11 @@ class Connection:
                 self._wakeup.clear()
         return Ready(readable, writable)
 
-    def process(self, ready: Ready) -> list[tuple[Delivery, bool]]:
+    def process(self, ready: Ready) -> list[tuple[Delivery, Answer]]:
         """Read and write packets, and keep the connection alive.
 
-        Returns the messages that the broker has answered, True if it accepted them (at QoS 0: when they were written).
-        Raises LinkError where the connection broke.
+        Returns the messages that the broker has answered, at QoS 0 those that were written. Raises LinkError where the
+        connection broke.
         """
         self._move(ready)
         if not self._settled:
@@ -261,9 +263,7 @@ class Connection:
                 raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost)
             return []
         answered = [
-            (delivery, accepted)
-            for mid, accepted in self._settled
-            if (delivery := self._messages.take(mid)) is not None
+            (delivery, answer) for mid, answer in self._settled if (delivery := self._messages.take(mid)) is not None
         ]
         self._settled.clear()
         self.acknowledged = self.acknowledged or any(delivery.message.qos for delivery, _ in answered)
@@ -302,6 +302,9 @@ class Connection:
                 self._client.loop_misc()
             has_decrypted = isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
             self._has_bytes = self._client.has_buffered or has_decrypted
+        except PacketTooLargeError as error:
+            self._client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Packet too large"))
+            self._lost = str(error)
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent an invalid MQTT packet ({type(error).__name__})"
 
@@ -330,7 +333,7 @@ class Connection:
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
     ) -> None:
-        self._settled.append((mid, not reason.is_failure))
+        self._settled.append((mid, answer_of(reason)))
 
     def _on_subscribe(
         self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None

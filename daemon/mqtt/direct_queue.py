@@ -60,6 +60,17 @@ class DirectQueue:
             self._in_flight.add(delivery)
             return delivery
 
+    def hold(self, delivery: Delivery) -> None:
+        """The broker has refused a message for now: a retained one waits for `retry`, another is forgotten."""
+        with self._lock:
+            self._in_flight.discard(delivery)
+
+    def retry(self, topic: str) -> None:
+        """Send the newest retained message of a topic again, if there is one."""
+        with self._lock:
+            if topic in self._retained:
+                self._unsent[topic] = self._retained[topic]
+
     def settle(self, delivery: Delivery) -> None:
         """Forget a message that the broker has answered; a topic that was cleared is not retained any more."""
         if delivery not in self._in_flight:

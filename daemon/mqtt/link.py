@@ -19,6 +19,7 @@ from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
 from edgemeta.daemon.mqtt.failures import FailureTracker
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.refusals import Refusals
 from edgemeta.daemon.mqtt.sender import DeliveryListener, Sender
 from edgemeta.daemon.mqtt.state import LinkError, LinkStatus
 from edgemeta.daemon.mqtt.status_tracker import StatusTracker
@@ -64,7 +65,8 @@ class MqttLink:
         self._online = OutgoingMessage(availability, ONLINE.encode(), 1, retain=True)
         self._offline = OutgoingMessage(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
-        self._sender = Sender(outbox, config.outbox.max_replayed_per_second, deliveries)
+        self._refusals = Refusals(self._broker)
+        self._sender = Sender(outbox, config.outbox.max_replayed_per_second, deliveries, self._refusals)
         self._failures = FailureTracker(config.retry, self._broker, client_id)
         self._status = StatusTracker(self._broker, config.ack_timeout)
         self.inbox = SubscriptionQueue(on_fatal)
@@ -103,12 +105,18 @@ class MqttLink:
         return self._status.current
 
     @property
+    def refuses_results(self) -> bool:
+        """Whether the broker refuses frame, state or event messages now."""
+        return self._refusals.of_results
+
+    @property
     def stats(self) -> BrokerStats:
         """Counters of all connections since the start."""
         return BrokerStats(
             connects=self.connects,
             published=self._sender.acknowledged,
             refused=self._sender.refused,
+            refuses=self._refusals.problem,
             failures=self._failures.counts,
             last_failure=self._failures.last,
         )
@@ -243,8 +251,8 @@ class MqttLink:
     def _exchange(self, connection: Connection, timeout: float) -> None:
         """Wait for the network or a wake-up, and process what came. Raises LinkError where the connection broke."""
         left = max(0.0, self._close_by - time.monotonic())
-        for delivery, accepted in connection.process(connection.wait(min(timeout, left))):
-            self._sender.settle(delivery, accepted)
+        for delivery, answer in connection.process(connection.wait(min(timeout, left))):
+            self._sender.settle(delivery, answer)
         if self._status.current.state is not BrokerState.CONNECTED:
             self._status.check(connection)
         if self.inbox.is_flooding:
@@ -255,4 +263,5 @@ class MqttLink:
         self.heartbeat.expect_within("exchanging messages with the broker", SERVES_WITHIN)
         for listener in self.listeners:
             listener.poll(connection)
+        self._sender.poll(connection)
         self._status.check(connection)

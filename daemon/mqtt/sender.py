@@ -1,16 +1,15 @@
 """Chooses which message is sent next on a connection, and forgets those that the broker has answered."""
 
-import logging
 import time
 from typing import Protocol
 
+from edgemeta.daemon.mqtt.answers import Answer, Outcome
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.direct_queue import DirectQueue
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.refusals import Refusals
 from edgemeta.daemon.runtime.rate_limiter import RateLimiter
-
-log = logging.getLogger(__name__)
 
 IDLE = 60.0
 """Seconds until the next look where only a wake-up or an acknowledgement can bring more to send."""
@@ -25,6 +24,9 @@ class DeliveryListener(Protocol):
     def acknowledged(self, delivery: Delivery) -> None:
         """The broker has acknowledged a message."""
 
+    def refused(self, delivery: Delivery) -> None:
+        """The broker has refused a message for good."""
+
 
 class Sender:
     """Direct messages go first, then live ones, then replayed ones at their rate.
@@ -32,11 +34,12 @@ class Sender:
     Any thread may put; the link's thread calls the rest. acknowledged, refused: messages so far, of all kinds.
     """
 
-    def __init__(self, outbox: Outbox, replay_rate: int, listener: DeliveryListener) -> None:
+    def __init__(self, outbox: Outbox, replay_rate: int, listener: DeliveryListener, refusals: Refusals) -> None:
         self._direct = DirectQueue()
         self._outbox = outbox
         self._replay_rate = RateLimiter(replay_rate)
         self._listener = listener
+        self._refusals = refusals
         self.acknowledged = 0
         self.refused = 0
 
@@ -53,6 +56,7 @@ class Sender:
 
     def disconnected(self) -> None:
         """The connection ended: what was not acknowledged waits for the next one."""
+        self._refusals.disconnected()
         self._outbox.end()
 
     @property
@@ -80,15 +84,35 @@ class Sender:
             connection.publish(delivery)
         return IDLE
 
-    def settle(self, delivery: Delivery, accepted: bool) -> None:
-        """Count an answered message, then forget it: whoever waits until nothing is left finds it counted."""
-        if accepted:
+    def poll(self, connection: Connection) -> None:
+        """Send one message of each topic whose messages were refused for now, when its pause is over."""
+        now = time.monotonic()
+        self._refusals.poll(now)
+        for topic in self._refusals.due(now):
+            if (delivery := self._outbox.retry(topic)) is not None:
+                connection.publish(delivery)
+            else:
+                self._direct.retry(topic)
+
+    def settle(self, delivery: Delivery, answer: Answer) -> None:
+        """Count an answered message, then forget it: whoever waits until nothing is left finds it counted.
+
+        One that was refused for now waits: it is not counted.
+        """
+        topic = delivery.message.topic
+        if answer.outcome is Outcome.ACCEPTED:
             self.acknowledged += 1
             self._listener.acknowledged(delivery)
+            self._refusals.accepted(topic)
         else:
+            self._refusals.refused(topic, answer, time.monotonic())
+            if answer.outcome is Outcome.POSTPONED:
+                self._outbox.hold(delivery)
+                self._direct.hold(delivery)
+                return
             self.refused += 1
-            if self.refused == 1:
-                topic = delivery.message.topic
-                log.warning("the broker refuses messages to %s; further refusals are only counted", topic)
+            self._listener.refused(delivery)
         self._outbox.settle(delivery)
         self._direct.settle(delivery)
+        if self._refusals.is_held(topic) and self._outbox.release(delivery):
+            self._refusals.release(topic)

@@ -246,7 +246,7 @@ class Service:
         return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: status.description if status else "not started" for name, status in cameras.items()},
-            broker=broker_description(self.plan.config.mqtt, link, self._outbox.stats),
+            broker=broker_description(self.plan.config.mqtt, link, self._link.stats, self._outbox.stats),
             inbox=self._link.inbox.problem,
             page=self._page.problem if self._page is not None else None,
             swap=self.swaps.description,
@@ -254,6 +254,7 @@ class Service:
             hanging_threads=hanging,
             ready=not hanging
             and link.state is BrokerState.CONNECTED
+            and not self._link.refuses_results
             and all(status is not None and status.is_ready for status in cameras.values()),
         )
 

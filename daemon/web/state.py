@@ -59,7 +59,9 @@ class Observer:
                 for name, reading in snapshot.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
-            broker=BrokerPage(address=self._broker, state=link.state, reason=link.reason),
+            broker=BrokerPage(
+                address=self._broker, state=link.state, reason=link.reason, refuses=snapshot.link.refuses
+            ),
             outbox=snapshot.outbox,
             wants_disk=snapshot.wants_disk,
             swap=health.swap,

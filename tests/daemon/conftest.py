@@ -327,9 +327,13 @@ class Delivered:
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
+        self.refusals: list[Delivery] = []
 
     def acknowledged(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
+
+    def refused(self, delivery: Delivery) -> None:
+        self.refusals.append(delivery)
 
     @property
     def payloads(self) -> list[bytes]:

@@ -66,6 +66,7 @@ class Outbox:
         self._waiting: deque[Delivery] = deque()
         self._loaded: deque[Delivery] = deque()
         self._in_flight: dict[Delivery, None] = {}
+        self._held: dict[str, Delivery] = {}
         self._done = Spans()
         self._cursor = self._until = 0
         self._disk = OnDisk()
@@ -105,6 +106,7 @@ class Outbox:
         with self._lock:
             self._connected = False
             self._in_flight.clear()
+            self._held.clear()
             self._begin_replay()
         self.changed.set()
 
@@ -135,6 +137,35 @@ class Outbox:
                 self._done.add(delivery.row)
             else:
                 self._forget_unwritten(delivery)
+
+    def hold(self, delivery: Delivery) -> None:
+        """The broker has refused a message in flight for now: it waits, and with it all others on its topic."""
+        with self._lock:
+            if delivery in self._in_flight:
+                del self._in_flight[delivery]
+                self._held.setdefault(delivery.message.topic, delivery)
+
+    def retry(self, topic: str) -> Delivery | None:
+        """Return the message that was refused for now, in flight again; the others on its topic go on waiting."""
+        with self._lock:
+            delivery = self._held.get(topic)
+            if delivery is not None:
+                delivery.replayed = True
+                self._in_flight[delivery] = None
+            return delivery
+
+    def release(self, delivery: Delivery) -> bool:
+        """The broker has answered a message on a topic that may be held, other than with `refused for now`.
+
+        Where it was the one that held the topic, the others are replayed. Returns whether the topic is free now.
+        """
+        topic = delivery.message.topic
+        with self._lock:
+            if self._held.get(topic, delivery) is not delivery:
+                return False
+            if self._held.pop(topic, None) is not None and self._connected:
+                self._begin_replay()
+            return True
 
     @property
     def live(self) -> int:
@@ -296,14 +327,14 @@ class Outbox:
     def _next(self, queue: deque[Delivery]) -> Delivery | None:
         while queue:
             delivery = queue.popleft()
-            if not delivery.settled:
+            if not delivery.settled and delivery.message.topic not in self._held:
                 self._in_flight[delivery] = None
                 return delivery
         return None
 
     def _busy(self) -> set[int | None]:
-        """Numbers of the messages in flight."""
-        return {delivery.row for delivery in self._in_flight}
+        """Numbers of the messages that are in flight or hold their topic."""
+        return {delivery.row for delivery in (*self._in_flight, *self._held.values())}
 
     def _begin_replay(self) -> None:
         """Replay all waiting messages: those on disk are read from the oldest on, then follow those in memory."""
@@ -322,7 +353,7 @@ class Outbox:
         excess = self._unwritten_bytes - self._memory
         doomed = []
         for delivery in self._unwritten:
-            if delivery in self._in_flight:
+            if delivery in self._in_flight or self._held.get(delivery.message.topic) is delivery:
                 continue
             if excess <= 0 if before_ns is None else delivery.message.made_ns >= before_ns:
                 break

@@ -10,8 +10,8 @@ export function toneOf({ status, description }) {
 }
 
 // The same for the broker. Without a reason it is still connecting.
-export function brokerTone({ state, reason }) {
-  if (state === "connected") return "good";
+export function brokerTone({ state, reason, refuses }) {
+  if (state === "connected") return refuses === null ? "good" : "warn";
   return reason === null ? "warn" : "bad";
 }
 
@@ -22,7 +22,8 @@ export function problems({ hanging_threads, info, broker, outbox, wants_disk, ca
     found.push({ short: "model refused", text: `model refused, another one is in use: ${refused}`, tone: "warn" });
   }
   const tone = brokerTone(broker);
-  if (tone !== "good") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
+  if (broker.state !== "connected") found.push({ short: `broker ${spaced(broker.state)}`, text: broker.reason ?? "", tone });
+  else if (tone !== "good") found.push({ short: "broker refuses messages", text: broker.refuses, tone });
   if (wants_disk && outbox.reason !== null) found.push({ short: "messages in memory only", text: outbox.reason, tone: "warn" });
   const shown = Object.entries(cameras).map(([name, camera]) => ({ name, ...camera, tone: toneOf(camera) }));
   const troubled = shown.filter((camera) => camera.tone === "warn" || camera.tone === "bad");

@@ -179,6 +179,7 @@ function showBroker({ broker, outbox }) {
   list(byId("broker"), [
     ["address", broker.address],
     ...(broker.reason ? [["reason", broker.reason]] : []),
+    ...(broker.refuses ? [["refuses", broker.refuses.replace("refuses ", "")]] : []),
     ["waiting", `${count(outbox.waiting)} messages, ${bytes(outbox.bytes)}`],
     ["stored", outbox.reason ? `in memory: ${outbox.reason}` : `on ${outbox.place}`],
     ["replayed", count(outbox.replayed)],

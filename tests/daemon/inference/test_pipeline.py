@@ -25,7 +25,7 @@ from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 
-NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "stopped": 0}
+NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 BGR = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0), "grey": (90, 90, 90)}
 
 
@@ -57,7 +57,7 @@ def steps_of(pipeline: Pipeline, colours: list[str]) -> list[FrameResult]:
 
 
 def test_a_frame_becomes_its_message(pipeline: Pipeline) -> None:
-    dropped = {"superseded": 3, "failed": 0, "outbox": 2, "stopped": 0}
+    dropped = {"superseded": 3, "failed": 0, "outbox": 2, "refused": 1, "stopped": 0}
     message = pipeline.classify(captured("green", 6), dropped, 4).frame
     assert [label.label for label in message.labels] == ["green", "red"]
     z = np.array([255, 0, 0]) * 16 / 255

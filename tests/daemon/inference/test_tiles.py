@@ -26,7 +26,7 @@ from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.reference.backend import BACKEND
 from edgemeta.tasks import tiles as tasks_tiles
 
-NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "stopped": 0}
+NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 SETTINGS = CameraSettings(3, Rule(1, 1))
 
 

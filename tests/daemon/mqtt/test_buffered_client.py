@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.daemon.mqtt.buffered_client import BufferedClient
+from edgemeta.daemon.mqtt.buffered_client import READ_BYTES, BufferedClient, PacketTooLargeError
 
 TOPICS = (b"d/cmd/reload", b"d/cmd/model")
 
@@ -34,7 +34,7 @@ def test_only_messages_of_qos_0_on_unwanted_topics_are_skipped(
     def on_message(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
         received.append((message.topic.encode(), message.payload, message.qos))
 
-    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311, largest=10_000)
     client.on_message = on_message
     client.unwanted = {TOPICS[0]}
     stream = b"".join(published(*message) for message in sent)
@@ -60,10 +60,60 @@ def is_wanted(message: tuple[bytes, bytes, int]) -> bool:
 
 
 def test_a_buffer_of_unwanted_messages_is_skipped() -> None:
-    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311, largest=10_000)
     client.on_message = lambda *_: pytest.fail("paho got a message")
     client.unwanted = {TOPICS[0]}
     client._buffer = 100 * published(TOPICS[0], b"")
     client._skip_unwanted()
     assert client.skipped == {TOPICS[0]: 100}
     assert not client.has_buffered
+
+
+@pytest.mark.parametrize("size", [900, 1100, 300_000])
+def test_of_a_large_packet_only_the_bytes_that_are_needed_are_kept(size: int) -> None:
+    """Of MQTT 3.1.1: the message comes cut, longer than is handled, and the next one comes whole."""
+    received: list[paho.MQTTMessage] = []
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311, largest=1000)
+    client.on_message = lambda _client, _userdata, message: received.append(message)
+    packet = b"\x32" + length_of(size) + b"\0\1t" + b"\0\7" + b"A" * (size - 5)
+    here, there = socket.socketpair()
+    most = 0
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        for at in range(0, len(packet), 10_000):
+            there.sendall(packet[at : at + 10_000])
+            for _ in range(2):
+                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
+                most = max(most, len(client._in_packet["packet"]))
+        there.sendall(published(b"t", b"next"))
+        client.loop_read()
+        assert there.recv(100) == b"\x40\2\0\7", "it was not acknowledged"
+        client._sock = None
+    assert most <= 1000 + READ_BYTES
+    cut, last = received
+    assert last.payload == b"next"
+    assert len(cut.payload) == size - 5 if size < 1000 else 995 < len(cut.payload) <= 995 + READ_BYTES
+
+
+def test_a_packet_of_mqtt_5_that_is_too_large_is_an_error_at_its_header() -> None:
+    client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5, largest=1000)
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        there.sendall(b"\x30" + length_of(260_000_000) + b"A" * 100)
+        with pytest.raises(PacketTooLargeError, match="a packet of 260000000 bytes, more than the 1000"):
+            client.loop_read()
+        assert len(client._in_packet["packet"]) == 0
+        client._sock = None
+
+
+def length_of(size: int) -> bytes:
+    """Remaining length of a packet (MQTT 5, 1.5.5)."""
+    groups = []
+    while True:
+        size, group = divmod(size, 128)
+        groups.append(group | (128 if size else 0))
+        if not size:
+            return bytes(groups)

@@ -342,7 +342,7 @@ def test_messages_the_broker_refuses_are_counted_and_not_acknowledged(
     assert link.delivered.payloads == []
     assert waiting(link) == 0
     assert link.stats.published == 1  # `online`
-    assert caplog.text.count("the broker refuses messages to edgemeta/test/numbers") == 1
+    assert caplog.text.count("answer messages: not authorized on edgemeta/test/numbers") == 1
 
 
 def test_a_broker_that_does_not_answer_is_disconnected(make_link: Any, monkeypatch: Any, caplog: Any) -> None:

@@ -204,6 +204,7 @@ def test_ready_while_cameras_run_and_the_broker_takes_messages(serve: Any, broke
         "address": f"127.0.0.1:{broker.port}",
         "state": "connected",
         "reason": None,
+        "refuses": None,
     }
     broker.stop()
     not_ready = page.wait("/readyz", lambda answer: answer.status == 503 and "refused" in answer.text)

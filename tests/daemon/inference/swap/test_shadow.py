@@ -20,7 +20,7 @@ from edgemeta.model.file import load
 from edgemeta.plugins.reference.backend import BACKEND
 from tests.daemon.conftest import wait_until
 
-NO_DROPS: DropFields = {"superseded": 0, "failed": 0, "outbox": 0, "stopped": 0}
+NO_DROPS: DropFields = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 SETTINGS = CameraSettings(1, Rule(1, 1))
 
 
