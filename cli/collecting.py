@@ -9,6 +9,7 @@ import click
 
 from edgemeta.cli.options import json_option, report
 from edgemeta.cli.progress import progress_bar
+from edgemeta.daemon.capture.sources.registry import kind_of
 from edgemeta.daemon.collect.direct import Collected, OnProgress, collect_directly
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.labels import checked_label
@@ -104,9 +105,6 @@ def _collect(config: Config, camera: str, label: str, seconds: float, out: Path 
             ) from error
         if isinstance(service, str):
             raise CollectError(f"{error} (a service runs here, but cannot be asked: {service})") from error
-        if (
-            config.cameras[camera].source.startswith(("/dev/", "v4l2:", "csi:"))
-            or config.cameras[camera].source.isdigit()
-        ):
+        if kind_of(config.cameras[camera].source) in ("v4l2", "csi"):
             raise CollectError(f"{error} (if the service has it: {ASKS})") from error
         raise

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from edgemeta.daemon.config.loader import ConfigError
-from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.runtime.log_setup import STDERR
 from edgemeta.daemon.service.app import run_service
@@ -93,7 +92,7 @@ def _summary(plan: Plan) -> dict[str, object]:
         "model": first.identity.model_dump(),
         "models": _models(plan),
         "backend": first.backend,
-        "cameras": {name: without_password(camera.source) for name, camera in config.cameras.items()},
+        "cameras": {name: str(camera.address) for name, camera in config.cameras.items()},
         "broker": f"{config.mqtt.host}:{config.mqtt.port}",
     }
 
@@ -102,7 +101,7 @@ def _sentence(plan: Plan) -> str:
     config = plan.config
     served: dict[str, list[str]] = {}
     for name, loaded in plan.loaded_models.items():
-        camera = f"{name} ({without_password(config.cameras[name].source)})"
+        camera = f"{name} ({config.cameras[name].address})"
         served.setdefault(f"{loaded.description} on {loaded.backend}", []).append(camera)
     loaded_models = " and ".join(f"{loaded} for {', '.join(cameras)}" for loaded, cameras in served.items())
     return (

@@ -29,6 +29,7 @@ from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
+from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.daemon.runtime.log_setup import set_up
 
 WARM_UP = 300
@@ -104,7 +105,7 @@ def child(address: str, failures: int, leak: int) -> None:
     """Fail the given number of times, and print the counts before and after."""
     set_up("error")
     config = CameraConfig(source=address, frame_timeout=0.1, retry=RetryConfig(initial_delay=0.001, max_delay=0.001))
-    source = Counting(make_source(SourceSpec(address, timeout=config.frame_timeout)), failures, leak)
+    source = Counting(make_source(SourceSpec(SourceAddress(address), timeout=config.frame_timeout)), failures, leak)
 
     def on_fatal(error: BaseException) -> None:
         print(f"crashed: {error!r}", file=sys.stderr, flush=True)

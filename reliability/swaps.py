@@ -34,6 +34,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.signature import make_key, sign, signature_of
@@ -126,7 +127,7 @@ def pictures(folder: Path) -> Path:
     """Make a folder of images: a synthetic camera would itself grow while it draws."""
     made = folder / "pictures"
     made.mkdir()
-    source = make_source(SourceSpec("synthetic://", fps=1000.0))
+    source = make_source(SourceSpec(SourceAddress("synthetic://"), fps=1000.0))
     source.open()
     for number in range(PICTURES):
         cv2.imwrite(str(made / f"{number:02}.png"), source.read().pixels)

@@ -12,7 +12,7 @@ from edgemeta.cli.demo.pixels import drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.view import choose_view
 from edgemeta.cli.options import json_option, load_model
-from edgemeta.daemon.config.source_address import address_from, without_password
+from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.address import MARK
 
 SECONDS = 30
@@ -63,7 +63,7 @@ def demo(seconds: int, source: str, model: str | None, page: int | None, as_json
       edgemeta demo --seconds 10 --json
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: an orderly end with a summary
-    address = address_from(source, Path.cwd())
+    address = SourceAddress(source).beside(Path.cwd())
     if model is not None:
         load_model(model)  # its errors name the file
         place, mark, digest = model.partition(MARK)
@@ -75,4 +75,4 @@ def demo(seconds: int, source: str, model: str | None, page: int | None, as_json
     view = choose_view(quiet=as_json, terminal=terminal, frame_of=drawn(show) if show else from_page(page or 0))
     tally = run_demo(address, seconds, view, page, model)
     if as_json:
-        click.echo(json.dumps({"source": without_password(source), **tally.summary()}))
+        click.echo(json.dumps({"source": str(SourceAddress(source)), **tally.summary()}))

@@ -17,6 +17,7 @@ from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import kind_of, make_source
 from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.capture.sources.synthetic.source import show_of
+from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.daemon.messages.records import OFFLINE, CameraState
 
 BASE = "edgemeta"
@@ -25,7 +26,9 @@ POLL_S = 0.1
 FAREWELL_S = 5.0
 
 
-def run_demo(source: str, seconds: float, view: View, page: int | None = None, model: str | None = None) -> Tally:
+def run_demo(
+    source: SourceAddress, seconds: float, view: View, page: int | None = None, model: str | None = None
+) -> Tally:
     """Run the whole demo and return the subscriber's tally; `seconds` 0: until Ctrl-C.
 
     The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
@@ -63,7 +66,7 @@ def check_free(port: int) -> None:
         raise DemoError(f"the live page cannot use port {port}: {os.strerror(error.errno or 0).lower()}") from error
 
 
-def show_for(source: str) -> Show | None:
+def show_for(source: SourceAddress) -> Show | None:
     """Return the show behind a synthetic source, None for any other."""
     return show_of(source) if kind_of(source) == "synthetic" else None
 

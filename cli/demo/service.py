@@ -8,6 +8,7 @@ from types import TracebackType
 import yaml
 
 from edgemeta.cli.demo.errors import DemoError
+from edgemeta.daemon.config.source_address import SourceAddress
 
 STOP_TIMEOUT_S = 10.0
 RUN = """
@@ -23,7 +24,7 @@ CAMERA = "camera"
 
 
 def write_config(
-    folder: Path, source: str, host: str, port: int, page: int | None = None, model: str | None = None
+    folder: Path, source: SourceAddress, host: str, port: int, page: int | None = None, model: str | None = None
 ) -> Path:
     """Write the demo's config file into `folder`; MQTT 3.1.1, because the demo's broker supports no newer version.
 
@@ -32,7 +33,7 @@ def write_config(
     config = {
         **({} if model is None else {"model": model}),
         "device": DEVICE,
-        "cameras": {CAMERA: {"source": source}},
+        "cameras": {CAMERA: {"source": source.written}},
         "mqtt": {"host": host, "port": port, "version": "3.1.1", "outbox": {"max_disk_mb": 0}},
         "web": {} if page is None else {"enabled": True, "port": page},
         "stats": {"interval": 1.0},

@@ -10,6 +10,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.daemon.config.secrets import SecretError
+from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -28,16 +30,23 @@ class SourceEnded(Exception):  # noqa: N818 - the end of a clip is not an error
 class SourceSpec:
     """The keys of the config about a source.
 
-    address: URL, path or device number as text, e.g. "rtsp://host/cam", "clip.avi", "0", "synthetic://?seed=1".
+    address: URL, path or device number, e.g. "rtsp://host/cam", "clip.avi", "0", "synthetic://?seed=1".
     fps: frames per second to read; 0 is as fast as the reader takes frames, None keeps the source's own rate.
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
     """
 
-    address: str
+    address: SourceAddress
     fps: float | None = None
     loop: bool = False
     timeout: float = 5.0
+
+    def target(self) -> Target:
+        """Return what is opened, with the login as it is now. Raises SourceError."""
+        try:
+            return self.address.target()
+        except SecretError as error:
+            raise SourceError(str(error)) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,17 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from edgemeta.daemon.config.login import (
+    Password,
+    PasswordFile,
+    PasswordVariable,
+    UserName,
+    UserNameFile,
+    UserNameVariable,
+    keys_of_login,
+)
 from edgemeta.daemon.config.section import INITIAL_DELAY, MAX_DELAY, Port, RetryConfig, Seconds, Section, topic_levels
 
 
@@ -83,18 +92,12 @@ class MqttConfig(Section):
         max_length=128,
         description="MQTT client id, unique at the broker; null is `edgemeta-<device>`.",
     )
-    username: str | None = Field(default=None, min_length=1, description="User name; null sends none.")
-    username_file: str | None = Field(default=None, min_length=1, description="File whose first line is the user name.")
-    username_env: str | None = Field(
-        default=None, min_length=1, description="Environment variable that holds the user name."
-    )
-    password: SecretStr | None = Field(
-        default=None, description="Password in plain text; `password_file` or `password_env` are safer."
-    )
-    password_file: str | None = Field(default=None, min_length=1, description="File whose first line is the password.")
-    password_env: str | None = Field(
-        default=None, min_length=1, description="Environment variable that holds the password."
-    )
+    username: UserName = None
+    username_file: UserNameFile = None
+    username_env: UserNameVariable = None
+    password: Password = None
+    password_file: PasswordFile = None
+    password_env: PasswordVariable = None
     keepalive: int = Field(
         default=30, ge=1, le=65535, description="MQTT keep-alive: seconds without traffic after which a ping is sent."
     )
@@ -126,13 +129,7 @@ class MqttConfig(Section):
 
     @model_validator(mode="after")
     def _one_login(self) -> "MqttConfig":
-        names, passwords = (
-            [key for key in (what, f"{what}_file", f"{what}_env") if getattr(self, key) is not None]
-            for what in ("username", "password")
-        )
-        for given in (names, passwords):
-            if len(given) > 1:
-                raise ValueError(f"only one of {', '.join(given)}")
+        names, passwords = keys_of_login(self)
         if passwords and not names:
             raise ValueError(f"`username` beside `{passwords[0]}`")
         return self

@@ -2,11 +2,21 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
+from edgemeta.daemon.config.login import (
+    Password,
+    PasswordFile,
+    PasswordVariable,
+    UserName,
+    UserNameFile,
+    UserNameVariable,
+    keys_of_login,
+)
 from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.reloading import Applies, marker
 from edgemeta.daemon.config.section import Name, RetryConfig, Seconds, Section
+from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 
 SLOWEST, FASTEST = 0.001, 1000.0
@@ -16,8 +26,14 @@ Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-def _number_as_text(value: object) -> object:
-    return str(value) if type(value) is int and value >= 0 else value
+def _address(value: object) -> SourceAddress:
+    text = str(value) if type(value) is int and 0 <= value < 1000 else value
+    if not isinstance(text, str) or not text:
+        raise ValueError("text")
+    try:
+        return SourceAddress(text)
+    except AddressError as error:
+        raise ValueError(error.expected) from error
 
 
 def _rate(value: float) -> float:
@@ -77,11 +93,20 @@ class MotionConfig(Section):
 class CameraConfig(Section):
     """One camera."""
 
-    source: Annotated[str, BeforeValidator(_number_as_text), Field(min_length=1)] = Field(
+    source: Annotated[
+        SourceAddress, PlainValidator(_address), PlainSerializer(str), WithJsonSchema({"type": "string"})
+    ] = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
         "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`), or a "
-        "GStreamer pipeline (`gstreamer://`)."
+        "GStreamer pipeline (`gstreamer://`). Of a URL only scheme, host and port are ever shown."
     )
+    show_path: bool = Field(default=False, description="Show the path of a URL, too; login and query never are.")
+    username: UserName = None
+    username_file: UserNameFile = None
+    username_env: UserNameVariable = None
+    password: Password = None
+    password_file: PasswordFile = None
+    password_env: PasswordVariable = None
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
         description="Frames per second to read; 0 reads as fast as the model runs (no frame is superseded); null "
@@ -127,6 +152,23 @@ class CameraConfig(Section):
     publish: Annotated[PublishConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `publish` for this camera; null uses `publish`."
     )
+
+    @model_validator(mode="after")
+    def _one_login(self) -> "CameraConfig":
+        names, passwords = keys_of_login(self)
+        keys = [*names, *passwords]
+        if keys and self.source.has_login:
+            raise ValueError(f"either a login in `source` or `{keys[0]}`")
+        if keys and not self.source.is_network and not self.source.names_login:
+            raise ValueError(f"`{{password}}` in `source` where `{keys[0]}` has its place")
+        if passwords and not names and not self.source.names_login:
+            raise ValueError(f"`username` beside `{passwords[0]}`")
+        return self
+
+    @property
+    def address(self) -> SourceAddress:
+        """The source with the login beside it."""
+        return self.source.with_login(self, self.show_path)
 
     def requires_restart(self, running: "CameraConfig") -> bool:
         """Whether the camera must be restarted to apply this config instead of `running`."""

@@ -20,7 +20,6 @@ from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import Label, Name, Seconds, Section, name_of_level
-from edgemeta.daemon.config.source_address import address_from, without_password
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
@@ -185,8 +184,8 @@ def resolved(config: Config, folder: Path) -> Config:
         return f"{folder / place}{mark}{digest}" if (folder / place).is_file() else name
 
     cameras = {
-        name: camera.model_copy(
-            update={"source": address_from(camera.source, folder), "model": model_from(camera.model)}
+        name: _resolve_paths(camera, folder, "username_file", "password_file").model_copy(
+            update={"source": camera.source.beside(folder), "model": model_from(camera.model)}
         )
         for name, camera in config.cameras.items()
     }
@@ -221,8 +220,5 @@ def _resolve_paths(section: AnySection, folder: Path, *keys: str) -> AnySection:
 
 
 def digest(config: Config) -> str:
-    """Return the SHA-256, in hex, of the whole config as canonical JSON, without passwords."""
-    values = config.model_dump(mode="json")
-    for camera in values["cameras"].values():
-        camera["source"] = without_password(camera["source"])
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256, in hex, of the whole config as canonical JSON, without passwords and hidden addresses."""
+    return hashlib.sha256(json.dumps(config.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.config.fields import entries_of, optional_section_of, section_of
 from edgemeta.daemon.config.renamed import new_name
-from edgemeta.daemon.config.source_address import without_password
+from edgemeta.daemon.config.shown_text import without_addresses
 from edgemeta.model.errors import EdgemetaError
 
 MAX_BYTES = 1_000_000
@@ -215,12 +215,14 @@ def _shown(path: KeyPath, value: object) -> str:
     """Return a short description of a value, without secrets."""
     if path and path[-1] in SECRETS:
         return "a value (not shown)"
-    return shown(without_password(value) if isinstance(value, str) else value)
+    if path and path[-1] == "source" and isinstance(value, str):
+        return "an address (not shown)"
+    return shown(without_addresses(value) if isinstance(value, str) else value)
 
 
 def _dotted(path: KeyPath) -> str:
     """Return a key path as text; keys with unprintable characters are quoted."""
-    steps = (without_password(str(step)) for step in path)
+    steps = (without_addresses(str(step)) for step in path)
     return ".".join(step if step.isprintable() else ascii(step) for step in steps) or "the whole file"
 
 

@@ -1,13 +1,13 @@
-"""Resolves the secrets named by the config: the broker's user name and password, and the page's token.
+"""Resolves the secrets named by the config: user names and passwords, and the page's token.
 
-The broker's are read again for every connection.
+Those of the broker and of cameras are read again for every connection.
 """
 
 import os
 import re
 from pathlib import Path
 
-from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.config.login import Login
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.errors import EdgemetaError
 
@@ -23,14 +23,14 @@ class SecretError(EdgemetaError):
         self.key = key
 
 
-def username_of(config: MqttConfig) -> str | None:
+def username_of(config: Login) -> str | None:
     """Return the user name, None if none is configured. Raises SecretError."""
     return (
         _from_file_or_environment("username", "user name", config.username_file, config.username_env) or config.username
     )
 
 
-def password_of(config: MqttConfig) -> str | None:
+def password_of(config: Login) -> str | None:
     """Return the password, None if none is configured. Raises SecretError."""
     found = _from_file_or_environment("password", "password", config.password_file, config.password_env)
     return config.password.get_secret_value() if config.password is not None else found

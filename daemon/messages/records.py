@@ -251,7 +251,7 @@ class StatusMessage(Message):
         "ended: end of the clip or folder; stopped: the service stopped."
     )
     reason: str | None = Field(description="Description of the error; null if there is none.")
-    source: str = Field(description="Address of the source, without its password.")
+    source: str = Field(description="Address of the source: of a URL scheme, host and port, of a file its path.")
     since: datetime = Field(description="When the status changed, UTC.")
     clock_synchronized: bool = Field(
         description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."

@@ -13,7 +13,6 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.loader import ConfigFile, Problem
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
-from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.model_loader import (
     ModelProblem,
@@ -33,6 +32,8 @@ from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 
 log = logging.getLogger(__name__)
+
+HOLDS_LOGIN = "a file or variable that holds the user name or password"
 
 
 class PlanError(EdgemetaError):
@@ -190,9 +191,7 @@ def _check_login(config: Config, problems: list[Problem]) -> None:
         try:
             secret_of(config.mqtt)
         except SecretError as error:
-            problems.append(
-                Problem(("mqtt", error.key), str(error), "a file or variable that holds the user name or password")
-            )
+            problems.append(Problem(("mqtt", error.key), str(error), HOLDS_LOGIN))
 
 
 def _check_token(config: Config, problems: list[Problem]) -> None:
@@ -220,10 +219,10 @@ def _check_data_folder(config: Config, problems: list[Problem]) -> None:
 
 def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
     try:
-        return make_source(SourceSpec(camera.source, camera.fps, camera.loop, camera.frame_timeout))
+        camera.address.login()
+        return make_source(SourceSpec(camera.address, camera.fps, camera.loop, camera.frame_timeout))
+    except SecretError as error:
+        problems.append(Problem(("cameras", name, error.key), str(error), HOLDS_LOGIN))
     except SourceError as error:
-        found = without_password(
-            str(error).replace(camera.source, without_password(camera.source))
-        )  # also where it is quoted
-        problems.append(Problem(("cameras", name, "source"), found, "the address of a source"))
-        return None
+        problems.append(Problem(("cameras", name, "source"), str(error), "the address of a source"))
+    return None

@@ -8,7 +8,6 @@ from typing import Any
 from edgemeta import __version__
 from edgemeta.daemon.capture.camera import CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
-from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
@@ -92,7 +91,7 @@ class Telemetry:
             camera=camera,
             status=status.state,
             reason=status.reason,
-            source=without_password(plan.config.cameras[camera].source),
+            source=str(plan.config.cameras[camera].address),
             since=self._clock.utc(status.since_ns),
             clock_synchronized=self._clock.synchronized,
             failures=status.failures,

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from edgemeta.daemon.capture.source import Pixels, SourceError
-from edgemeta.daemon.config.source_address import without_password
+from edgemeta.daemon.config.source_address import Target
 
 PROGRAM = "gst-launch-1.0"
 SINK = "edgemeta"
@@ -42,11 +42,14 @@ Size: TypeAlias = tuple[int, int]
 
 
 class GstLaunch:
-    """A running pipeline. name: its name in errors. pipeline: its elements, the last one with raw video."""
+    """A running pipeline. name: its name in errors. pipeline: its elements, the last one with raw video.
 
-    def __init__(self, name: str, pipeline: list[str]) -> None:
+    target: what cleans its messages.
+    """
+
+    def __init__(self, name: str, pipeline: list[str], target: Target) -> None:
         """Start the process. Raises SourceError where GStreamer is not installed."""
-        self._name = name
+        self._name, self._target = name, target
         program = shutil.which(PROGRAM)
         if program is None:
             raise SourceError(f"{name} needs {PROGRAM}, which is not installed (Debian package gstreamer1.0-tools)")
@@ -150,7 +153,7 @@ class GstLaunch:
             self._size = size
         elif not self._error and line.startswith(("ERROR: ", "WARNING: erroneous pipeline: ")):
             content = re.sub(r"^(ERROR: from element /\S+: |ERROR: |WARNING: erroneous pipeline: )", "", line)
-            self._error = without_password(content)
+            self._error = self._target.cleaned(content)
 
     def _read_pending_log(self, seconds: float = 0.0) -> None:
         """Parse all log lines that are there already, or come within `seconds`."""

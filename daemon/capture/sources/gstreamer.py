@@ -1,6 +1,5 @@
 """GStreamer pipelines and CSI cameras: "gstreamer://v4l2src device=/dev/video0 ! jpegdec", "csi://0?width=1280"."""
 
-import shlex
 import time
 from urllib.parse import parse_qsl
 
@@ -8,7 +7,8 @@ from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
 from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import parts_of
-from edgemeta.daemon.config.source_address import is_number
+from edgemeta.daemon.config.secrets import SecretError
+from edgemeta.daemon.config.source_address import Target, is_number
 
 SENSOR_FPS = 30.0
 CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
@@ -22,7 +22,8 @@ class GstreamerSource:
     interval_ns = 0
 
     def __init__(self, spec: SourceSpec) -> None:
-        self._name, self._pipeline = parse(spec)
+        self._name, *_ = parse(spec)
+        self._spec = spec
         self._timeout = spec.timeout
         self._launch: GstLaunch | None = None
         self._abandoned: list[GstLaunch] = []
@@ -32,7 +33,7 @@ class GstreamerSource:
         self._abandoned = [launch for launch in self._abandoned if launch.running]
         if len(self._abandoned) >= MAX_HANGING:
             raise SourceError(f"{self._name} hangs in {len(self._abandoned)} processes that cannot be killed")
-        self._launch = GstLaunch(self._name, self._pipeline)
+        self._launch = GstLaunch(*parse(self._spec))
 
     def read(self) -> Frame:
         """Return the next frame. Raises SourceError on failure, or after the timeout."""
@@ -51,36 +52,37 @@ class GstreamerSource:
             self._launch = None
 
 
-def parse(spec: SourceSpec) -> tuple[str, list[str]]:
-    """Return the source's name in errors, and its pipeline as arguments. Raises SourceError."""
-    scheme, _, rest = spec.address.partition("://")
-    if scheme == "csi":
+def parse(spec: SourceSpec) -> tuple[str, list[str], Target]:
+    """Return the source's name in errors, its pipeline as words, and what cleans its messages. Raises SourceError."""
+    if spec.address.scheme == "csi":
         return _csi(spec)
     if spec.fps is not None:
         raise SourceError("a GStreamer pipeline sets its own frame rate, expected no `fps`")
     try:
-        description = shlex.split(rest)
+        words, target = spec.address.pipeline()
+    except SecretError as error:
+        raise SourceError(str(error)) from error
     except ValueError as error:
         raise SourceError("the GStreamer pipeline has an open quotation mark, expected a closed one") from error
-    if not description or "\0" in rest:
+    if not words or "\0" in spec.address.rest:
         raise SourceError("the GStreamer pipeline is empty, expected for example gstreamer://videotestsrc")
-    return f"pipeline {description[0]}", description
+    return f"pipeline {spec.address}", words, target
 
 
-def _csi(spec: SourceSpec) -> tuple[str, list[str]]:
+def _csi(spec: SourceSpec) -> tuple[str, list[str], Target]:
     """Return the pipeline of a Jetson's CSI camera: Argus captures, the converter engine copies to memory."""
     parts = parts_of(spec.address)
     if parts.path or not is_number(parts.netloc):
-        raise SourceError(f"source {spec.address!r} is not a CSI camera, expected for example csi://0")
+        raise SourceError(f"source {spec.address} is not a CSI camera, expected for example csi://0")
     if spec.fps == 0:
-        raise SourceError(f"source {spec.address!r} sets its own frame rate, expected `fps` above 0 or none")
+        raise SourceError(f"source {spec.address} sets its own frame rate, expected `fps` above 0 or none")
     values = {key: default for key, (default, _) in CSI_KEYS.items()}
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key not in CSI_KEYS:
-            raise SourceError(f"source {spec.address!r} has the unknown key {key!r}, expected {', '.join(CSI_KEYS)}")
+            raise SourceError(f"source {spec.address} has the unknown key {key!r}, expected {', '.join(CSI_KEYS)}")
         largest = CSI_KEYS[key][1]
         if not (is_number(value) and int(value[:6]) <= largest):
-            raise SourceError(f"source {spec.address!r} has the {key} {value!r}, expected 0 to {largest}")
+            raise SourceError(f"source {spec.address} has the {key} {value!r}, expected 0 to {largest}")
         values[key] = int(value)
     rate = round(1000 * (SENSOR_FPS if spec.fps is None else spec.fps))
     size = f"width={values['width']},height={values['height']}"
@@ -88,4 +90,4 @@ def _csi(spec: SourceSpec) -> tuple[str, list[str]]:
         f"nvarguscamerasrc sensor-id={parts.netloc} ! video/x-raw(memory:NVMM),{size},framerate={rate}/1000 "
         f"! nvvidconv flip-method={values['flip']} ! video/x-raw,format=BGRx"
     )
-    return f"camera csi://{parts.netloc}", pipeline.split()
+    return f"camera {spec.address}", pipeline.split(), spec.target()

@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceEnded, SourceError, SourceSpec
-from edgemeta.daemon.config.source_address import path_of
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_picture
@@ -23,7 +22,7 @@ class ImageSource:
     def __init__(self, spec: SourceSpec) -> None:
         rate = FRAMES_PER_SECOND if spec.fps is None else spec.fps
         self._interval_ns = round(NS / rate) if rate else 0
-        self._path = path_of(spec.address)
+        self._path = spec.address.path
         self._loop = spec.loop
         self._pending: list[Path] = []
 

@@ -5,7 +5,7 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceFactory, SourceSpec
-from edgemeta.daemon.config.source_address import is_number, path_of
+from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
 SOURCES = {
@@ -22,20 +22,19 @@ SOURCES = {
 }
 
 
-def kind_of(address: str) -> str:
+def kind_of(address: SourceAddress) -> str:
     """Return the key in SOURCES for an address. Raises SourceError for an unknown scheme.
 
     A bare number or a path below /dev is a V4L2 device; any other path is a folder of images or one image by its
     suffix, and a video otherwise.
     """
-    if is_number(address) or address.startswith("/dev/"):
+    if address.is_number or (not address.scheme and address.rest.startswith("/dev/")):
         return "v4l2"
-    scheme, separator, _ = address.partition("://")
-    if separator and scheme != "file":
-        if scheme not in SOURCES:
-            raise SourceError(f"source {address!r} has the unknown scheme {scheme!r}, expected {', '.join(SOURCES)}")
-        return scheme
-    path = path_of(address)
+    if address.scheme and address.scheme != "file":
+        if address.scheme not in SOURCES:
+            raise SourceError(f"source {address} has an unknown scheme, expected {', '.join(SOURCES)}")
+        return address.scheme
+    path = address.path
     return "image" if path.is_dir() or path.suffix.lower() in PICTURE_SUFFIXES else "video"
 
 
@@ -46,9 +45,9 @@ def make_source(spec: SourceSpec) -> Source:
     return factory(spec)
 
 
-def parts_of(address: str) -> SplitResult:
-    """Split a URL. Raises SourceError if it is not one."""
+def parts_of(address: SourceAddress) -> SplitResult:
+    """Split the URL of a device. Raises SourceError if it is not one."""
     try:
-        return urlsplit(address)
+        return urlsplit(address.written)
     except ValueError as error:  # for example an IPv6 address without its closing bracket
-        raise SourceError(f"source {address!r} is not a URL ({error}), expected scheme://host?key=value") from error
+        raise SourceError(f"source {address} is not a URL, expected scheme://host?key=value") from error

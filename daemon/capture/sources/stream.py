@@ -15,12 +15,8 @@ import cv2
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import OpenCvCapture
 from edgemeta.daemon.capture.sources.reader_thread import ReaderThread
-from edgemeta.daemon.capture.sources.registry import parts_of
 from edgemeta.daemon.capture.sources.tcp_probe import PROBE_INTERVAL, Endpoint, TcpProbe, resolve, wait_for_answer
-from edgemeta.daemon.config.source_address import without_password
 from edgemeta.daemon.runtime.deadline import Deadline
-
-PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
 
 SILENT_AFTER = 0.5
 """Seconds without a frame after which the server is probed."""
@@ -36,7 +32,7 @@ class StreamSource(ReaderThread):
     interval_ns = 0
 
     def __init__(self, spec: SourceSpec) -> None:
-        name = f"stream {without_password(spec.address)}"
+        name = f"stream {spec.address}"
         if spec.fps is not None:
             raise SourceError(f"{name} sets its own frame rate, expected no `fps`")
         self._spec = spec
@@ -56,18 +52,14 @@ class StreamSource(ReaderThread):
             raise SourceError(f"{self._name} did not answer for {self._spec.timeout:g} s")
         milliseconds = round(self._spec.timeout * 1000)
         limits = {cv2.CAP_PROP_OPEN_TIMEOUT_MSEC: milliseconds, cv2.CAP_PROP_READ_TIMEOUT_MSEC: milliseconds}
-        return OpenCvCapture(self._name, self._spec.address, cv2.CAP_FFMPEG, limits)
+        return OpenCvCapture(self._name, self._spec.target().text, cv2.CAP_FFMPEG, limits)
 
     def _resolve(self) -> list[Endpoint]:
         """Return the server's endpoints, none if a proxy is used. Raises SourceError."""
-        parts = parts_of(self._spec.address)
-        if parts.scheme.startswith("http") and "http_proxy" in os.environ:
+        address = self._spec.address
+        if address.scheme.startswith("http") and "http_proxy" in os.environ:
             return []
-        try:
-            port = parts.port or PORTS[parts.scheme]
-        except ValueError as error:
-            raise SourceError(f"{self._name} has no port from 0 to 65535") from error
-        return resolve(parts.hostname or "", port)
+        return resolve(address.host, address.port)
 
     def _take(self, take: Callable[[float], Frame | None]) -> Frame | None:
         """Wait for a frame. Raises SourceError if the server was unreachable and answers again."""

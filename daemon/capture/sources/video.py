@@ -7,7 +7,6 @@ import cv2
 
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import open_capture, read_capture
-from edgemeta.daemon.config.source_address import path_of
 from edgemeta.daemon.runtime.clock import NS
 
 SLOWEST = 0.001
@@ -20,7 +19,7 @@ class VideoSource:
     live = False
 
     def __init__(self, spec: SourceSpec) -> None:
-        self._path: Path = path_of(spec.address)
+        self._path: Path = spec.address.path
         self._rate = spec.fps
         self._loop = spec.loop
         self._capture: cv2.VideoCapture | None = None

@@ -28,6 +28,7 @@ from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta
 from edgemeta.daemon.capture.source import SourceError
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES
+from edgemeta.daemon.config.source_address import SourceAddress
 from rig.square_detector import save_square_detector, squares_picture
 
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
@@ -84,7 +85,7 @@ def test_the_view_gets_the_frames_of_another_source_from_the_page(tmp_path: Path
                 found.append(picture)
                 raise KeyboardInterrupt
 
-    run_demo(str(image), 0, Looking(), port)
+    run_demo(SourceAddress(str(image)), 0, Looking(), port)
     assert found[0].pixels.shape == (48, 64, 3)
     assert found[0].pixels[24, 32, 2] > 200 > found[0].pixels[24, 32, 0]
     assert found[0].objects == []
@@ -144,7 +145,7 @@ def test_a_clip_that_ends_ends_the_demo(tmp_path: Path) -> None:
     for grey in range(12):
         writer.write(np.full((48, 64, 3), 20 * grey, np.uint8))
     writer.release()
-    tally = run_demo(str(clip), 60, QuietView())
+    tally = run_demo(SourceAddress(str(clip)), 60, QuietView())
     assert 1 <= tally.frames <= 12
     assert tally.summary()["recognition"] is None
     assert tally.availability == "offline"
@@ -176,16 +177,16 @@ def test_a_clip_and_a_detection(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_opened_ends_it_with_the_reason(tmp_path: Path) -> None:
     missing = tmp_path / "nothing.avi"
     with pytest.raises((DemoError, SourceError), match=r"nothing\.avi"):
-        run_demo(str(missing), 60, QuietView())
+        run_demo(SourceAddress(str(missing)), 60, QuietView())
 
 
 def test_an_unknown_scheme_is_an_error_before_anything_starts() -> None:
     with pytest.raises(SourceError, match="gopher"):
-        run_demo("gopher://x", 1, QuietView())
+        run_demo(SourceAddress("gopher://x"), 1, QuietView())
 
 
 def test_a_service_that_exits_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
-    config = write_config(tmp_path, "synthetic://", "127.0.0.1", 1)
+    config = write_config(tmp_path, SourceAddress("synthetic://"), "127.0.0.1", 1)
     config.write_text(config.read_text() + "surprise: 1\n")
     with DemoService(config) as service:
         service._process.wait(60)

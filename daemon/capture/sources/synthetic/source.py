@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import parts_of
 from edgemeta.daemon.capture.sources.synthetic.show import Show
+from edgemeta.daemon.config.source_address import SourceAddress
 
 FRAMES_PER_SECOND = 30.0
 
@@ -44,7 +45,7 @@ class SyntheticSource:
         """Do nothing: there is nothing to release."""
 
 
-def show_of(address: str) -> Show:
+def show_of(address: SourceAddress) -> Show:
     """Create the show of an address. Raises SourceError for an invalid address."""
     parts = parts_of(address)
     seed, seconds = "0", "3"
@@ -54,21 +55,19 @@ def show_of(address: str) -> Show:
         elif key == "scene":
             seconds = value
         else:
-            raise SourceError(f"source {address!r} has the unknown key {key!r}, expected seed or scene")
+            raise SourceError(f"source {address} has the unknown key {key!r}, expected seed or scene")
     if parts.netloc or parts.path:
-        raise SourceError(
-            f"source {address!r} has a host or path, expected synthetic:// or synthetic://?seed=1&scene=3"
-        )
+        raise SourceError(f"source {address} has a host or path, expected synthetic:// or synthetic://?seed=1&scene=3")
     if not (seed.isascii() and seed.isdecimal() and len(seed) <= 18):
-        raise SourceError(f"source {address!r} has the seed {seed!r}, expected a whole number from 0")
+        raise SourceError(f"source {address} has the seed {seed!r}, expected a whole number from 0")
     return Show(int(seed), round(_seconds(address, seconds) * FRAMES_PER_SECOND))
 
 
-def _seconds(address: str, text: str) -> float:
+def _seconds(address: SourceAddress, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = float("nan")
     if not 0.1 <= seconds <= 3600:
-        raise SourceError(f"source {address!r} has the scene length {text!r}, expected 0.1 to 3600 seconds")
+        raise SourceError(f"source {address} has the scene length {text!r}, expected 0.1 to 3600 seconds")
     return seconds

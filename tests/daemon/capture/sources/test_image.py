@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgemeta.daemon.capture.source import SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.image import ImageSource, read_image
 from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.config.source_address import SourceAddress
 
 PIXELS = np.random.default_rng(3).integers(0, 256, (24, 32, 3), np.uint8)
 
@@ -105,17 +106,17 @@ def test_any_bytes_are_an_image_or_a_source_error(
 
 def test_a_single_image_is_delivered_once_or_repeatedly(tmp_path: Path) -> None:
     path = write(tmp_path / "a.png", PIXELS)
-    once = make_source(SourceSpec(str(path)))
+    once = make_source(SourceSpec(SourceAddress(str(path))))
     assert isinstance(once, ImageSource)
     once.open()
     once.read()
     with pytest.raises(SourceEnded):
         once.read()
     spaced = write(tmp_path / "a b.png", PIXELS)
-    coded = make_source(SourceSpec(f"file://{tmp_path}/a%20b.png"))
+    coded = make_source(SourceSpec(SourceAddress(f"file://{tmp_path}/a%20b.png")))
     coded.open()
     assert np.array_equal(coded.read().pixels, read_image(spaced))
-    looped = make_source(SourceSpec(f"image://{path}", fps=4.0, loop=True))
+    looped = make_source(SourceSpec(SourceAddress(f"image://{path}"), fps=4.0, loop=True))
     looped.open()
     assert looped.interval_ns == 250_000_000
     for _ in range(3):
@@ -124,7 +125,7 @@ def test_a_single_image_is_delivered_once_or_repeatedly(tmp_path: Path) -> None:
 
 def test_a_folder_is_delivered_in_the_order_of_names(colours: Path) -> None:
     (colours / "notes.txt").write_text("no image")
-    source = make_source(SourceSpec(str(colours)))
+    source = make_source(SourceSpec(SourceAddress(str(colours))))
     source.open()
     assert [source.read().pixels[0, 0].tolist() for _ in range(3)] == [[0, 0, 255], [0, 255, 0], [255, 0, 0]]
     with pytest.raises(SourceEnded):
@@ -133,7 +134,7 @@ def test_a_folder_is_delivered_in_the_order_of_names(colours: Path) -> None:
 
 def test_an_invalid_image_in_a_folder_is_reported_and_skipped(colours: Path) -> None:
     (colours / "1.png").write_bytes(b"broken")
-    source = make_source(SourceSpec(str(colours)))
+    source = make_source(SourceSpec(SourceAddress(str(colours))))
     source.open()
     assert source.read().pixels[0, 0].tolist() == [0, 0, 255]
     with pytest.raises(SourceError, match=r"1\.png cannot be decoded"):
@@ -145,7 +146,7 @@ def test_an_invalid_image_in_a_folder_is_reported_and_skipped(colours: Path) -> 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist, expected an image or a folder of images"):
-        make_source(SourceSpec(str(tmp_path / "gone.png"))).open()
+        make_source(SourceSpec(SourceAddress(str(tmp_path / "gone.png")))).open()
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match="empty has no images"):
-        make_source(SourceSpec(str(tmp_path / "empty"))).open()
+        make_source(SourceSpec(SourceAddress(str(tmp_path / "empty")))).open()

@@ -14,6 +14,7 @@ import pytest
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.capture.sources.stream import StreamSource
+from edgemeta.daemon.config.source_address import SourceAddress
 
 JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
 
@@ -64,7 +65,7 @@ def mjpeg() -> Iterator[Callable[[int], str]]:
 
 
 def test_mjpeg_over_http(mjpeg: Callable[[int], str]) -> None:
-    source = make_source(SourceSpec(mjpeg(1000), timeout=10))
+    source = make_source(SourceSpec(SourceAddress(mjpeg(1000)), timeout=10))
     assert isinstance(source, StreamSource)
     assert source.interval_ns == 0
     source.open()
@@ -77,11 +78,11 @@ def test_mjpeg_over_http(mjpeg: Callable[[int], str]) -> None:
 
 
 def test_a_stalled_stream_is_an_error_after_its_timeout(mjpeg: Callable[[int], str]) -> None:
-    source = make_source(SourceSpec(mjpeg(30), timeout=2.0))
+    source = make_source(SourceSpec(SourceAddress(mjpeg(30)), timeout=2.0))
     source.open()
     source.read()
     begun = time.monotonic()
-    with pytest.raises(SourceError, match=r"stream http://127.0.0.1:\d+/stream.mjpg gave no f"):  # noqa: PT012
+    with pytest.raises(SourceError, match=r"stream http://127.0.0.1:\d+ gave no f"):  # noqa: PT012
         while True:
             begun = time.monotonic()
             source.read()
@@ -92,22 +93,22 @@ def test_a_stalled_stream_is_an_error_after_its_timeout(mjpeg: Callable[[int], s
 def test_a_missing_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    source = make_source(SourceSpec(f"rtsp://user:geheim@127.0.0.1:{port}/cam", timeout=5))
+    source = make_source(SourceSpec(SourceAddress(f"rtsp://user:geheim@127.0.0.1:{port}/cam"), timeout=5))
     source.open()
-    with pytest.raises(SourceError, match=rf"stream rtsp://user:\*\*\*@127.0.0.1:{port}/cam cannot be opened"):
+    with pytest.raises(SourceError, match=rf"stream rtsp://127.0.0.1:{port} cannot be opened"):
         source.read()
     source.close()
 
 
 def test_fps_with_a_stream_is_refused() -> None:
     with pytest.raises(SourceError, match="sets its own frame rate"):
-        make_source(SourceSpec("rtsp://cam/1", fps=5))
+        make_source(SourceSpec(SourceAddress("rtsp://cam/1"), fps=5))
 
 
 def test_an_rtsp_camera_that_stops_and_returns(rtsp_server: Callable[[int], Any], free_port: Callable[[], int]) -> None:
     port = free_port()
     server = rtsp_server(port)
-    source = make_source(SourceSpec(f"rtsp://127.0.0.1:{port}/cam", timeout=5))
+    source = make_source(SourceSpec(SourceAddress(f"rtsp://127.0.0.1:{port}/cam"), timeout=5))
     source.open()
     assert source.read().pixels.shape == (240, 320, 3)
     server.kill()

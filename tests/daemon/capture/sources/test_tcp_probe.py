@@ -16,6 +16,7 @@ from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.capture.sources.stream import UNREACHABLE_AFTER
 from edgemeta.daemon.capture.sources.tcp_probe import MAX_PENDING, TcpProbe, resolve, wait_for_answer
+from edgemeta.daemon.config.source_address import SourceAddress
 
 JPEG = cv2.imencode(".jpg", np.full((48, 64, 3), (0, 0, 255), np.uint8))[1].tobytes()
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=frame\r\n\r\n"
@@ -131,7 +132,7 @@ def test_the_end_of_an_outage_is_detected_soon(camera: Camera) -> None:
 def test_an_unreachable_stream_is_reconnected_before_its_timeout(
     camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
+    source = make_source(SourceSpec(SourceAddress(f"http://127.0.0.1:{camera.port}/cam"), timeout=60.0))
     source.open()
     for _ in range(5):
         source.read()
@@ -159,7 +160,7 @@ def test_an_unreachable_stream_is_reconnected_before_its_timeout(
 
 
 def test_a_slow_reachable_camera_is_not_reconnected(camera: Camera) -> None:
-    source = make_source(SourceSpec(f"http://127.0.0.1:{camera.port}/cam", timeout=60.0))
+    source = make_source(SourceSpec(SourceAddress(f"http://127.0.0.1:{camera.port}/cam"), timeout=60.0))
     source.open()
     source.read()
     camera.pause()  # it sends nothing, and still takes every connection
@@ -174,7 +175,7 @@ def test_a_slow_reachable_camera_is_not_reconnected(camera: Camera) -> None:
 def test_no_probes_behind_a_proxy(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the proxy may be in reach."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{camera.port}")
-    source = make_source(SourceSpec("http://camera.invalid/cam", timeout=20.0))
+    source = make_source(SourceSpec(SourceAddress("http://camera.invalid/cam"), timeout=20.0))
     source.open()
     assert source.read().pixels.shape == (48, 64, 3)
     source.close()

