@@ -107,7 +107,8 @@ class MqttConfig(Section):
         "the unacknowledged messages again.",
     )
     qos: Literal[0, 1] = Field(
-        default=1, description="Quality of service of frame and stats messages; with 1 the broker acknowledges each."
+        default=1,
+        description="Quality of service of all messages and the last will; with 1 the broker acknowledges each.",
     )
     message_expiry_interval: Annotated[int, Field(ge=1, le=4_294_967_295)] | None = Field(
         default=86400,

@@ -64,7 +64,12 @@ def _server() -> dict[str, Any]:
             "mqtt": {
                 "clientId": "edgemeta-{device}",
                 "keepAlive": defaults.keepalive,
-                "lastWill": {"topic": AVAILABILITY.address, "qos": 1, "message": OFFLINE, "retain": True},
+                "lastWill": {
+                    "topic": AVAILABILITY.address,
+                    "qos": MqttConfig().qos,
+                    "message": OFFLINE,
+                    "retain": True,
+                },
                 "bindingVersion": BINDING,
             }
         },
@@ -89,7 +94,7 @@ def _operation(channel: Channel) -> dict[str, Any]:
         "summary": channel.summary,
         "bindings": {
             "mqtt": {
-                "qos": MqttConfig().qos if channel.qos is None else channel.qos,
+                "qos": MqttConfig().qos,
                 "retain": channel.retain,
                 "bindingVersion": BINDING,
             }

@@ -1,7 +1,6 @@
 """The table of a device's topics and their messages, used by the service, AsyncAPI and the tests."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import BaseModel
 
@@ -22,7 +21,7 @@ from edgemeta.daemon.messages.swaps import SwapMessage
 class Channel:
     """One kind of topic.
 
-    message: the record sent as JSON; None for plain text. qos: None means `mqtt.qos` of the config.
+    message: the record sent as JSON; None for plain text.
     kept: whether all messages wait, in order, while the broker cannot be reached.
     received: whether others publish there and the service subscribes.
     """
@@ -31,7 +30,6 @@ class Channel:
     address: str
     message: type[BaseModel] | None
     retain: bool
-    qos: Literal[0, 1] | None
     summary: str
     kept: bool = False
     received: bool = False
@@ -42,16 +40,14 @@ AVAILABILITY = Channel(
     "{base}/{device}/availability",
     None,
     retain=True,
-    qos=1,
     summary="`online` at every connect; `offline` before the service disconnects, and as its last will.",
 )
-INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, qos=1, summary="What runs on the device.")
+INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, summary="What runs on the device.")
 STATS = Channel(
     "stats",
     "{base}/{device}/stats",
     StatsMessage,
     retain=False,
-    qos=None,
     summary="Counters and latencies, sent periodically.",
 )
 FRAME = Channel(
@@ -59,7 +55,6 @@ FRAME = Channel(
     "{base}/{device}/{camera}/frame",
     FrameMessage,
     retain=False,
-    qos=None,
     summary="A classified frame.",
     kept=True,
 )
@@ -68,7 +63,6 @@ STATE = Channel(
     "{base}/{device}/{camera}/state",
     StateMessage,
     retain=True,
-    qos=1,
     summary="State of a camera: its smoothed label, or how many of each label are present.",
     kept=True,
 )
@@ -77,26 +71,18 @@ EVENT = Channel(
     "{base}/{device}/{camera}/event",
     EventMessage,
     retain=False,
-    qos=1,
     summary="A change of state, or objects that appeared or are gone.",
     kept=True,
 )
-STATUS = Channel(
-    "status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, qos=1, summary="Status of a camera."
-)
+STATUS = Channel("status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, summary="Status of a camera.")
 
-SWAP = Channel(
-    "swap", "{base}/{device}/swap", SwapMessage, retain=True, qos=1, summary="Result of the last model swap."
-)
-ANSWER = Channel(
-    "answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, qos=1, summary="Result of a command."
-)
+SWAP = Channel("swap", "{base}/{device}/swap", SwapMessage, retain=True, summary="Result of the last model swap.")
+ANSWER = Channel("answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, summary="Result of a command.")
 RELOAD_COMMAND = Channel(
     "reload_command",
     "{base}/{device}/cmd/reload",
     ReloadCommand,
     retain=False,
-    qos=1,
     summary="To the service: reload the config.",
     received=True,
 )
@@ -105,7 +91,6 @@ MODEL_COMMAND = Channel(
     "{base}/{device}/cmd/model",
     ModelCommand,
     retain=False,
-    qos=1,
     summary="To the service: swap to this model.",
     received=True,
 )

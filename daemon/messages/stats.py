@@ -83,6 +83,9 @@ class BrokerStats(Part):
     refuses: str | None = Field(
         default=None, description="Which kinds of messages it refuses now, and why; null while it accepts all."
     )
+    missing: str | None = Field(
+        default=None, description="What the broker does not offer, and what is lost thereby; null if nothing is."
+    )
     failures: BrokerFailures = Field(description="Failures by kind.")
     last_failure: str | None = Field(description="Description of the last failure; null if there was none.")
 

@@ -38,5 +38,5 @@ def broker_description(config: MqttConfig, link: LinkStatus, stats: BrokerStats,
     connection = {BrokerState.CONNECTED: "connected", BrokerState.UNACKNOWLEDGED: reason}
     waiting = f", {outbox.waiting} messages wait" if outbox.waiting and link.state is not BrokerState.CONNECTED else ""
     memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
-    refuses = f", {stats.refuses}" if stats.refuses else ""
-    return f"{address} {connection.get(link.state, f'not connected: {reason}')}{refuses}{waiting}{memory}"
+    others = "".join(f", {text}" for text in (stats.refuses, stats.missing) if text)
+    return f"{address} {connection.get(link.state, f'not connected: {reason}')}{others}{waiting}{memory}"

@@ -23,20 +23,18 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
-from edgemeta.daemon.mqtt.answers import Answer, answer_of
+from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of
 from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
 from edgemeta.daemon.mqtt.in_flight import InFlight
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
-from edgemeta.daemon.mqtt.state import CLOSED, LinkError, loss, refusal
+from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, loss, refusal
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
-
-WINDOW = 100
-"""Greatest number of unacknowledged messages; a broker may ask for fewer."""
 
 LIVE_SHARE = 4
 """One in so many messages of the window must be a live one: replayed messages leave room for them."""
@@ -67,11 +65,13 @@ class Ready(NamedTuple):
 class Connection:
     """One MQTT connection. Only one thread calls its methods; `wakeup`, which any thread may set, ends its `wait`.
 
-    acknowledged: whether the broker has acknowledged any message yet. refused: topic filters whose subscription the
-    broker has refused.
+    limits: what the broker takes; before its answer, what it is assumed to. acknowledged: whether the broker has
+    acknowledged any message yet. refused: topic filters whose subscription the broker has refused.
     """
 
-    def __init__(self, config: MqttConfig, client_id: str, will: OutgoingMessage, wakeup: Wakeup) -> None:
+    def __init__(
+        self, config: MqttConfig, client_id: str, will: OutgoingMessage, wakeup: Wakeup, limits: BrokerLimits
+    ) -> None:
         self._config = config
         self._wakeup = wakeup
         self._client_id = client_id
@@ -81,10 +81,11 @@ class Connection:
         self._subscriptions = InFlight[str]()
         self.acknowledged = False
         self.refused: set[str] = set()
+        self.limits = limits
         self._settled: list[tuple[int, Answer]] = []
+        self._refused_here: list[tuple[Delivery, Answer]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
-        self._window = WINDOW
         self._watched = select.poll()
         self._watched.register(wakeup, select.POLLIN)
         self._descriptor = -1
@@ -100,7 +101,7 @@ class Connection:
             largest=LARGEST_PACKET,
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
-        self._client.will_set(will.topic, will.payload, will.qos, will.retain)
+        self._client.will_set(will.topic, will.payload, limits.qos, limits.retain)
         self._client.enable_logger(self._errors.logger)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
@@ -127,16 +128,19 @@ class Connection:
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while self._answer is None and self._lost is None:
             if time.monotonic() > deadline:
+                hint = ": one that speaks MQTT 3.1.1 only may be silent (see `mqtt.version`)" if self._speaks_5 else ""
                 raise LinkError(
-                    BrokerState.UNREACHABLE, f"broker {self._broker} gave no answer within {ANSWER_TIMEOUT:g} s"
+                    BrokerState.UNREACHABLE, f"broker {self._broker} gave no answer within {ANSWER_TIMEOUT:g} s{hint}"
                 )
             self._move(self.wait(0.5))
         if self._answer is None:
-            raise alert(self._broker, self._errors.text) or LinkError(
-                BrokerState.UNREACHABLE, f"broker {self._broker} closed the connection before it answered"
-            )
+            raise alert(self._broker, self._errors.text) or UnansweredError(self._broker, self._limits_to_try())
         if self._answer.is_failure:
-            raise refusal(self._broker, self._answer)
+            raise refusal(self._broker, self._answer, self.limits)
+
+    def _limits_to_try(self) -> Sequence[BrokerLimits]:
+        """MQTT 3.1.1 cannot say that the last will is refused because it is retained, or has QoS 1."""
+        return () if self._speaks_5 else tuple(self.limits.narrower())
 
     def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
         """Subscribe to these topics; `receive` is called for each message, within `process`."""
@@ -198,12 +202,12 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether one more message may be in flight."""
-        return len(self._messages) < self._window
+        return len(self._messages) < self.limits.window
 
     @property
     def has_room_for_replayed(self) -> bool:
         """Whether one more replayed message may be in flight, with room left for live ones."""
-        return len(self._messages) < self._window - self._window // LIVE_SHARE
+        return len(self._messages) < self.limits.window - self.limits.window // LIVE_SHARE
 
     @property
     def in_flight(self) -> int:
@@ -218,12 +222,20 @@ class Connection:
     def publish(self, delivery: Delivery) -> None:
         """Send a message; `process` returns it when the broker has answered.
 
-        A replayed message is marked as historical, and is not retained: the topic's present message stays.
+        A replayed message is marked as historical, and is not retained: the topic's present message stays. One that is
+        larger than the broker takes counts as refused by it.
         """
         message = delivery.message
-        retain = message.retain and not delivery.replayed
         payload = as_historical(message.payload) if delivery.replayed else message.payload
-        information = self._client.publish(message.topic, payload, message.qos, retain, self._properties(message))
+        properties = self._properties(message)
+        most = self.limits.largest_packet
+        if most is not None and _packet_bytes(message.topic, payload, properties) > most:
+            answer = Answer(Outcome.REFUSED, f"larger than the broker's maximum packet size of {most} bytes")
+            self._refused_here.append((delivery, answer))
+            return
+        retain = message.retain and not delivery.replayed and self.limits.retain
+        qos = min(message.qos, self.limits.qos)
+        information = self._client.publish(message.topic, payload, qos, retain, properties)
         self._messages.add(information.mid, delivery)
 
     def _properties(self, message: OutgoingMessage) -> Properties | None:
@@ -238,7 +250,7 @@ class Connection:
 
     def wait(self, timeout: float) -> Ready:
         """Wait for the network or a wake-up, `timeout` seconds at most; the result is for `process`."""
-        if self._client.socket() is None or self._settled:
+        if self._client.socket() is None or self._settled or self._refused_here:
             return Ready()
         if self._client.want_write() != self._writing:
             self._writing = not self._writing
@@ -258,6 +270,9 @@ class Connection:
         connection broke.
         """
         self._move(ready)
+        if self._refused_here:
+            refused, self._refused_here = self._refused_here, []
+            return refused
         if not self._settled:
             if self._lost is not None:
                 raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost)
@@ -266,7 +281,9 @@ class Connection:
             (delivery, answer) for mid, answer in self._settled if (delivery := self._messages.take(mid)) is not None
         ]
         self._settled.clear()
-        self.acknowledged = self.acknowledged or any(delivery.message.qos for delivery, _ in answered)
+        self.acknowledged = (
+            self.acknowledged or not self.limits.qos or any(delivery.message.qos for delivery, _ in answered)
+        )
         return answered
 
     def close(self, politely: bool) -> None:
@@ -316,8 +333,9 @@ class Connection:
         reason: ReasonCode,
         extra: Properties | None,
     ) -> None:
-        self._window = min(WINDOW, getattr(extra, "ReceiveMaximum", WINDOW))
         self._answer = reason
+        if not reason.is_failure:
+            self.limits = self.limits.narrowed_by(extra)
 
     def _on_disconnect(
         self,
@@ -342,6 +360,12 @@ class Connection:
         if topic_filter is not None and any(reason.is_failure for reason in reasons):
             self.refused.add(topic_filter)
             log.warning("the broker refuses a subscription to %s: %s", topic_filter, str(reasons[0]).lower())
+
+
+def _packet_bytes(topic: str, payload: bytes, properties: Properties | None) -> int:
+    """Bytes of a PUBLISH packet at most: header and lengths take up to 9."""
+    packed = len(properties.pack()) if properties is not None else 1  # type: ignore[no-untyped-call]
+    return 9 + len(topic.encode()) + packed + len(payload)
 
 
 def _incoming(message: paho.MQTTMessage) -> Incoming:

@@ -52,7 +52,7 @@ class FailureTracker:
                 failure = self._client_id_conflict()
         else:
             self._short_lived = 0
-        delay = jittered(self._cap) if failure.state in SLOW_RETRY else self._backoff.next()
+        delay = jittered(self._cap) if failure.state in SLOW_RETRY and not failure.passes else self._backoff.next()
         self._counts[failure.state.value] += 1
         self.last = str(failure)
         return failure, delay

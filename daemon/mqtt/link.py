@@ -5,6 +5,7 @@ while the broker acknowledges messages. A connection on which acknowledgements a
 acknowledged is sent again on the next one.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -17,11 +18,12 @@ from edgemeta.daemon.messages.stats import BrokerStats
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
 from edgemeta.daemon.mqtt.failures import FailureTracker
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.refusals import Refusals
 from edgemeta.daemon.mqtt.sender import DeliveryListener, Sender
-from edgemeta.daemon.mqtt.state import LinkError, LinkStatus
+from edgemeta.daemon.mqtt.state import LimitsError, LinkError, LinkStatus
 from edgemeta.daemon.mqtt.status_tracker import StatusTracker
 from edgemeta.daemon.mqtt.subscriptions import Handler, Limit, SubscriptionQueue
 from edgemeta.daemon.mqtt.wakeup import Wakeup
@@ -29,6 +31,8 @@ from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
+
+log = logging.getLogger(__name__)
 
 CHECK_EVERY = 0.2
 """Seconds, at most, between two checks for overdue acknowledgements, the keepalive and what listeners have to do."""
@@ -62,11 +66,12 @@ class MqttLink:
         self._config = config
         self._client_id = client_id
         self._broker = f"{config.host}:{config.port}"
-        self._online = OutgoingMessage(availability, ONLINE.encode(), 1, retain=True)
         self._offline = OutgoingMessage(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
         self._refusals = Refusals(self._broker)
         self._sender = Sender(outbox, config.outbox.max_replayed_per_second, deliveries, self._refusals)
+        self._sender.put(OutgoingMessage(availability, ONLINE.encode(), 1, retain=True), connected=False)
+        self._missing: str | None = None
         self._failures = FailureTracker(config.retry, self._broker, client_id)
         self._status = StatusTracker(self._broker, config.ack_timeout)
         self.inbox = SubscriptionQueue(on_fatal)
@@ -117,6 +122,7 @@ class MqttLink:
             published=self._sender.acknowledged,
             refused=self._sender.refused,
             refuses=self._refusals.problem,
+            missing=self._missing,
             failures=self._failures.counts,
             last_failure=self._failures.last,
         )
@@ -148,7 +154,6 @@ class MqttLink:
     def _run(self) -> None:
         """Connect, serve the connection, and wait after a failure, until the link closes."""
         while not self._closing.is_set():
-            self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
             sets = self._clock.sets
             failure = self._try_connection()
             if failure is None:
@@ -180,7 +185,7 @@ class MqttLink:
         try:
             self._connect_and_serve()
         except LinkError as error:
-            return LinkError(error.state, str(error))
+            return LinkError(error.state, str(error), error.passes)
         except SecretError as error:
             return LinkError(BrokerState.REFUSED_LOGIN, str(error))
         return None
@@ -194,16 +199,34 @@ class MqttLink:
 
     def _connect_and_serve(self) -> None:
         """Serve one connection until the link closes. Raises LinkError when it breaks before, SecretError."""
-        connection = Connection(self._config, self._client_id, self._offline, self._wakeup)
+        connection = self._connect()
         said_offline = False
         try:
-            connection.open()
             self._begin(connection)
             self._serve(connection)
             said_offline = self._say_offline(connection)
         finally:
             self._end(connection)
             connection.close(politely=said_offline)
+
+    def _connect(self) -> Connection:
+        """Return a connection that the broker has accepted: with less, where it refuses what the last will asks for."""
+        attempts = [BrokerLimits(self._config.qos)]
+        while True:
+            self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
+            connection = Connection(self._config, self._client_id, self._offline, self._wakeup, attempts.pop(0))
+            try:
+                connection.open()
+            except LimitsError as error:
+                connection.close(politely=False)
+                attempts = attempts or list(error.narrower)
+                if not attempts:
+                    raise
+            except BaseException:
+                connection.close(politely=False)
+                raise
+            else:
+                return connection
 
     def _begin(self, connection: Connection) -> None:
         """Use a connection that the broker has accepted."""
@@ -214,7 +237,14 @@ class MqttLink:
         self._tried.set()
         for listener in self.listeners:
             listener.connected(connection)
-        connection.publish(Delivery(self._online))
+        self._report_missing(connection.limits.missing(self._config.qos))
+
+    def _report_missing(self, missing: str | None) -> None:
+        """Keep what the broker does not offer; log each change."""
+        if missing != self._missing:
+            self._missing = missing
+            text = f"offers {missing}" if missing else "offers retained messages and QoS 1 again"
+            log.warning("broker %s %s", self._broker, text, extra={"broker": self._broker})
 
     def _end(self, connection: Connection) -> None:
         """Stop using a connection: what was not acknowledged waits for the next one."""

@@ -38,9 +38,8 @@ class Publisher:
         captured_ns: when its frame was captured, 0 for a message without one. verb: the command that is answered.
         """
         payload = encode(message, next(self._ids))
-        qos = self._qos if channel.qos is None else channel.qos
         topic = self._topic(channel, camera, verb)
-        return OutgoingMessage(topic, payload, qos, channel.retain, channel.kept, captured_ns)
+        return OutgoingMessage(topic, payload, self._qos, channel.retain, channel.kept, captured_ns)
 
     def send(self, outgoing: OutgoingMessage) -> None:
         """Hand a message to the link."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from pydantic import BaseModel, Field, ValidationError
 
 from edgemeta.daemon.messages.channels import CHANNELS, Topics
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 
@@ -44,6 +45,10 @@ class Head(BaseModel):
 
 class Reading(Protocol):
     """A connection that can read retained messages."""
+
+    @property
+    def limits(self) -> BrokerLimits:
+        """What the broker takes."""
 
     @property
     def unanswered(self) -> Collection[str]:
@@ -82,6 +87,8 @@ class RemovedCameras:
     def connected(self, connection: Reading) -> None:
         """A connection was accepted: read the retained messages."""
         self._found.clear()
+        if not (connection.limits.retain and connection.limits.wildcards):
+            return
         self._over_at = time.monotonic() + QUIET
         for topic_filter in self._filters:
             connection.read_retained(topic_filter, self.take)

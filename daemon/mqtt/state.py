@@ -1,11 +1,14 @@
 """Errors and status of the connection to the broker, with descriptions that distinguish the causes."""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.mqtt.answers import is_final
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.model.errors import EdgemetaError
 
 SLOW_RETRY = frozenset(
@@ -15,11 +18,15 @@ SLOW_RETRY = frozenset(
 
 
 class LinkError(EdgemetaError):
-    """A connection failed, was refused or broke. `state` is the resulting state, the text the reason."""
+    """A connection failed, was refused or broke. `state` is the resulting state, the text the reason.
 
-    def __init__(self, state: BrokerState, reason: str) -> None:
+    passes: whether the broker spoke of a moment, so that the next attempt comes soon.
+    """
+
+    def __init__(self, state: BrokerState, reason: str, passes: bool = False) -> None:
         super().__init__(reason)
         self.state = state
+        self.passes = passes
 
 
 @dataclass(frozen=True)
@@ -31,14 +38,36 @@ class LinkStatus:
     since_ns: int = field(default_factory=time.monotonic_ns)
 
 
+class LimitsError(LinkError):
+    """A connection that the broker refused because it asked for too much; `narrower` are limits to try, in order."""
+
+    def __init__(self, state: BrokerState, reason: str, narrower: Sequence[BrokerLimits]) -> None:
+        super().__init__(state, reason)
+        self.narrower = narrower
+
+
+class UnansweredError(LimitsError):
+    """The broker closed the connection instead of answering."""
+
+    def __init__(self, broker: str, narrower: Sequence[BrokerLimits]) -> None:
+        reason = f"broker {broker} closed the connection before it answered"
+        super().__init__(BrokerState.UNREACHABLE, reason, narrower)
+
+
 _LOGIN = frozenset({"Bad user name or password", "Not authorized", "Bad authentication method", "Banned"})
-_CLIENT_ID = frozenset({"Client identifier not valid"})
 
 
-def refusal(broker: str, reason: ReasonCode) -> LinkError:
-    """Return the error for a connection that the broker refused."""
-    state = BrokerState.REFUSED_LOGIN if str(reason) in _LOGIN else BrokerState.REFUSED
-    return LinkError(state, f"broker {broker} refused the connection: {str(reason).lower()}")
+def refusal(broker: str, reason: ReasonCode, limits: BrokerLimits) -> LinkError:
+    """Return the error for a connection with these limits that the broker refused."""
+    name = str(reason)
+    text = f"broker {broker} refused the connection: {name.lower()}"
+    if name == "Retain not supported" and limits.retain:
+        return LimitsError(BrokerState.REFUSED, text, (replace(limits, retain=False),))
+    if name == "QoS not supported" and limits.qos:
+        return LimitsError(BrokerState.REFUSED, text, (replace(limits, qos=0),))
+    if name == "Unsupported protocol version":
+        text += ", see `mqtt.version`"
+    return LinkError(BrokerState.REFUSED_LOGIN if name in _LOGIN else BrokerState.REFUSED, text, not is_final(reason))
 
 
 CLOSED = "the broker closed it without a reason"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.connection import Connection
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
 from edgemeta.daemon.mqtt.wakeup import Wakeup
@@ -79,7 +80,7 @@ def listen_to(broker: FixedBroker, description: bytes, version: int) -> str:
         {"host": "127.0.0.1", "port": broker.port, "version": 5 if version == 5 else "3.1.1"}
     )
     wakeup = Wakeup()
-    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wakeup)
+    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wakeup, BrokerLimits(1))
     deadline = time.monotonic() + 60
     try:
         connection.open()

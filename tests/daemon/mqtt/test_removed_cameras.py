@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.messages.channels import Topics
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.removed_cameras import MOST, RemovedCameras
 from edgemeta.daemon.mqtt.subscriptions import Incoming
@@ -181,7 +182,8 @@ def test_without_permission_to_read_the_service_still_runs(
 class Connection:
     """Answers subscriptions as it is told, and keeps them."""
 
-    def __init__(self, answered: bool = True, refused: bool = False) -> None:
+    def __init__(self, answered: bool = True, refused: bool = False, wildcards: bool = True) -> None:
+        self.limits = BrokerLimits(qos=1, wildcards=wildcards)
         self.filters: list[str] = []
         self.ended: list[str] = []
         self._answered, self._refuses = answered, refused
@@ -258,3 +260,12 @@ def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared
         assert len(sender.sent) == (0 if ends_early else MOST)
     assert connection.ended == connection.filters
     assert all((message.payload, message.retain) == (b"", True) for message in sender.sent)
+
+
+def test_without_subscriptions_with_wildcards_nothing_is_read(removed: tuple[Sender, RemovedCameras]) -> None:
+    sender, cameras = removed
+    connection = Connection(wildcards=False)
+    cameras.connected(connection)
+    cameras.poll(connection)
+    cameras.disconnected(connection)
+    assert (connection.filters, connection.ended, sender.sent) == ([], [], [])
