@@ -7,7 +7,7 @@ for its range over calibration images.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 from edgemeta.toolchain.simulate.formats import FixedPoint, Integer, PowerOfTwo, name_of
-from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of, unrounded_weight
+from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Role
 
 Quantizers: TypeAlias = Mapping[tuple[str, Role], Quantizer]
@@ -151,7 +151,7 @@ class _TrainedWeights:
 def _integers(network: nn.Module, block: Block, quantizer: Quantizer) -> Weights:
     """Weights [O, ...] of a layer, channels last, with the factors of its batch norm in scale and sign."""
     kind = quantizer.kind
-    weight = unrounded_weight(network.get_submodule(block.name))
+    weight: Any = network.get_submodule(block.name).weight
     with torch.no_grad():
         values, scale = quantizer.integers(weight)
     steps = values.numpy()

@@ -1,7 +1,7 @@
 """One tensor of a network under one number format: finds the scale, rounds, and lets the gradient through."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
@@ -45,12 +45,15 @@ class Progress:
     """What all quantizers of a network share: seed, step, and which rows of the whole batch this worker has.
 
     The step is the number of forward passes in training; seed and step are a buffer of the network, saved with it. Rows
-    are dealt in turns, as PyTorch's DistributedSampler does: worker r of W has the rows r, r + W, r + 2 W ….
+    are dealt in turns, as PyTorch's DistributedSampler does: worker r of W has the rows r, r + W, r + 2 W …. passes: of
+    the network and its layers, that have begun and not ended.
     """
 
     def __init__(self, network: nn.Module, seed: int) -> None:
         self._network = network
+        self.passes = 0
         network.register_buffer(COUNTER, torch.tensor([seed, 0, 0, 0, 1], dtype=torch.int64))
+        network.register_load_state_dict_pre_hook(_keep_counter)  # type: ignore[no-untyped-call]
 
     @property
     def counter(self) -> Tensor:
@@ -69,6 +72,11 @@ class Progress:
         if in_rows and distributed.is_initialized():
             counter[FIRST], counter[STRIDE] = distributed.get_rank(), distributed.get_world_size()
         return counter
+
+
+def _keep_counter(network: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """A checkpoint of a network in float32 leaves seed and step as they are."""
+    state.setdefault(prefix + COUNTER, getattr(network, COUNTER))
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class Quantizer(nn.Module):
         self.statistics: Statistics | None = None
         self.keeps = False
         self._kept: tuple[Tensor, Tensor] | None = None
-        self._progress = progress
+        self.progress = progress
         self._key = grid_key(grid_of(kind))
         self._fields = kind.model_dump_json(exclude_defaults=True)  # here, as compilers do not see through it
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
@@ -135,6 +143,12 @@ class Quantizer(nn.Module):
             self.register_buffer("observed", torch.zeros((), dtype=torch.bool))
             if self._counts_elements:
                 self.register_buffer("histogram", torch.zeros(BINS, dtype=torch.int64))
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:
+        """A checkpoint of a network in float32 leaves the observed range as it is."""
+        for name, buffer in self.named_buffers():
+            state.setdefault(prefix + name, buffer)
+        super()._load_from_state_dict(state, prefix, *others)
 
     @property
     def _observes(self) -> bool:
@@ -168,7 +182,7 @@ class Quantizer(nn.Module):
             return y if keeps_float32 else y.to(x.dtype)
         found = self._scales_for(x)
         rounding = self.roundings.training if self.training else self.roundings.evaluation
-        counter = self._progress.counter_of(self.number, self._in_rows)
+        counter = self.progress.counter_of(self.number, self._in_rows)
         y, inside = round_tensor(
             x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
         )
@@ -191,7 +205,7 @@ class Quantizer(nn.Module):
         """
         rounding = self.roundings.evaluation
         found = self._scales_for(x)
-        counter = self._progress.counter_of(self.number, self._in_rows)
+        counter = self.progress.counter_of(self.number, self._in_rows)
         y, _ = round_tensor(
             x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
         )

@@ -1,6 +1,7 @@
 """Rules: which layer uses which format in which role, from a YAML file or a dict."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ class Rule(BaseModel):
         """Whether a pattern matches the layer's name."""
         return any(fnmatchcase(layer, pattern) for pattern in self.layers)
 
+    @property
+    def rounds_nothing(self) -> bool:
+        """Whether it only leaves modules in float32."""
+        given = [getattr(self, role) for role in (*ROLES, "accumulator")]
+        return all(kind is None or isinstance(kind, Float32) for kind in given)
+
 
 class Rules(BaseModel):
     """All rules; of several that cover a layer, the last one counts, role by role."""
@@ -109,6 +116,10 @@ class Rules(BaseModel):
                 found |= {role: kind for role in ROLES if (kind := getattr(rule, role)) is not None}
         return found
 
+    def rounded_roles(self, layer: str) -> tuple[str, ...]:
+        """The roles in which rules round the layer."""
+        return tuple(role for role, kind in self.formats_of(layer).items() if not isinstance(kind, Float32))
+
     def accumulator_of(self, layer: str) -> tuple[str, Accumulator | Float32] | None:
         """The accumulator that a rule gives to the layer, and where it is written."""
         for number, rule in reversed(list(enumerate(self.rules))):
@@ -121,3 +132,25 @@ def load_rules(source: Path | Mapping[str, Any]) -> Rules:
     """Read rules. Raises SimulateError, which names the file and the line of what is wrong."""
     entries, origin = read_entries(source, "the rules")
     return checked(Rules, entries, origin).read_from(origin)
+
+
+def rule_without(layers: Collection[str], names: Iterable[str], roles: Iterable[str]) -> str:
+    """The text of a rule that leaves some layers in float32; its patterns cover no other one of `names`."""
+    others = set(names) - set(layers)
+    patterns = list(dict.fromkeys(_pattern(layer, others) for layer in sorted(layers)))
+    return f"{{layers: {json.dumps(patterns)}, {', '.join(f'{role}: float32' for role in roles)}}}"
+
+
+def _pattern(layer: str, others: Collection[str]) -> str:
+    """`*.` and the last two parts of the name, or the name with `*` for its numbers, if that is enough; else the name.
+
+    A number is no short name of a module, so the first is for names that end in two words.
+    """
+    parts = layer.split(".")
+    words = not any(part.isdecimal() for part in parts[-2:])
+    numbers = ".".join("*" if part.isdecimal() else part for part in parts)
+    for short in ((".".join(["*", *parts[-2:]]),) if words else ()) + (numbers,):
+        rule = Rule(layers=(short,))
+        if rule.covers(layer) and not any(rule.covers(name) for name in others):
+            return short
+    return layer

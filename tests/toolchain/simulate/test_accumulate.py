@@ -57,7 +57,7 @@ def operands(model: Any, x: Any) -> tuple[Integers, float, Integers, NDArray[np.
     found = quantizers_of(model)
     (q, step), (w, steps) = (
         found["0", "activation"].integers(x),
-        found["0", "weight"].integers(model[0].parametrizations.weight.original.detach()),
+        found["0", "weight"].integers(model[0].weight.detach()),
     )
     return q.numpy(), float(step), w.numpy(), steps.numpy()
 

@@ -17,7 +17,7 @@ from edgemeta.toolchain.errors import SimulateError  # noqa: E402
 from edgemeta.toolchain.quantize.images import PreparedImages  # noqa: E402
 from edgemeta.toolchain.simulate.export import export  # noqa: E402
 from edgemeta.toolchain.simulate.integer_network import IntegerNetwork  # noqa: E402
-from edgemeta.toolchain.simulate.prepare import prepare  # noqa: E402
+from edgemeta.toolchain.simulate.prepare import prepare, rounded_weights  # noqa: E402
 from edgemeta.toolchain.train.designs import Design  # noqa: E402
 from edgemeta.toolchain.train.export import export_network  # noqa: E402
 from edgemeta.toolchain.train.networks import build  # noqa: E402
@@ -52,7 +52,8 @@ def real(images: Any) -> Any:
 
 
 def exported(network: Any, images: Any) -> Model:
-    floats = export_network(network, "small", LABELS, {})
+    with rounded_weights(network):
+        floats = export_network(network, "small", LABELS, {})
     return export(network, floats, PreparedImages(floats, ArrayFrames(images, "test")))
 
 
@@ -89,7 +90,7 @@ def test_the_device_has_the_integers_of_the_training(family: str, activation: An
 def assert_trained_weights(network: Any, layer: Conv | Dense) -> None:
     """scale * integer is the rounded weight times the factor of the batch norm."""
     module = network.get_submodule(layer.name)
-    with torch.no_grad():
+    with torch.no_grad(), rounded_weights(network):
         wanted = module.weight.double().numpy()
     if isinstance(layer, Conv):
         norm = network.get_submodule(layer.name.replace("conv", "bn"))

@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.utils import parametrizations, prune  # noqa: E402
 
-from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of, unrounded_weight  # noqa: E402
+from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
 from edgemeta.toolchain.simulate.rounding import round_to_grid  # noqa: E402
 from edgemeta.toolchain.simulate.rules import load_rules  # noqa: E402
 
@@ -61,14 +61,14 @@ def test_every_operand_of_a_multiplication_is_on_its_grid() -> None:
     model.eval()
     hidden = model[0](x)
     read = round_to_grid(hidden.detach(), format_of("flexfp8_e4m3").grid, "nearest_even")
-    powers = model[1].weight.detach()
+    powers = quantizers_of(model)["1", "weight"](model[1].weight).detach()
     assert ((powers == 0) | (powers.abs().log2() % 1 == 0)).all()
     out = model(x)
     assert torch.equal(out, functional.linear(read, powers))
     gradient = torch.randn(7, 4, generator=torch.Generator().manual_seed(2))
     out.backward(gradient)
     rounded = round_to_grid(gradient, format_of("bfloat16").grid, "nearest_even")
-    assert torch.equal(model[1].parametrizations.weight.original.grad, rounded.T @ read)
+    assert torch.equal(model[1].weight.grad, rounded.T @ read)
     assert torch.equal(x.grad, rounded @ powers @ model[0].weight)
 
 
@@ -270,7 +270,8 @@ def test_other_parametrizations_come_first(norm: Any) -> None:
         model(torch.randn(7, 6)).square().sum().backward()
         optimizer.step()
     model.eval()
-    weight, before = model[0].weight.detach(), unrounded_weight(model[0]).detach()
+    before = model[0].weight.detach()
+    weight = quantizers_of(model)["0", "weight"](before)
     step = before.abs().amax(1, keepdim=True) / 127
     assert torch.allclose(weight / step, (before / step).round(), atol=1e-3)
     assert (weight / step).round().unique().numel() > 10
@@ -320,12 +321,14 @@ CHANNELS = {"kind": "int", "bits": 8, "symmetric": True, "per_channel": True}
     [
         (lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 6, 5), (1, 0)),
         (lambda: nn.ConvTranspose2d(8, 4, 3), (2, 8, 6, 5), (1, 1)),
+        (lambda: nn.ConvTranspose1d(8, 4, 3), (2, 8, 9), (1, 1)),
+        (lambda: nn.ConvTranspose3d(8, 4, 2), (2, 8, 3, 4, 5), (1, 1)),
         (lambda: nn.Conv2d(8, 4, 3), (8, 6, 5), (0, 0)),
         (lambda: nn.Conv1d(6, 5, 3), (2, 6, 9), (1, 0)),
         (lambda: nn.Linear(6, 5), (2, 7, 6), (2, 0)),
         (lambda: nn.Linear(6, 5), (6,), (0, 0)),
     ],
-    ids=["depthwise", "transposed", "unbatched", "1d", "sequence", "vector"],
+    ids=["depthwise", "transposed", "transposed 1d", "transposed 3d", "unbatched", "1d", "sequence", "vector"],
 )
 def test_each_channel_has_its_own_scale(layer: Any, shape: tuple[int, ...], axes: tuple[int, int]) -> None:
     """Along axes[0] of what it reads, axes[1] of its weights: each channel's greatest magnitude is 127 steps of it."""
@@ -334,12 +337,26 @@ def test_each_channel_has_its_own_scale(layer: Any, shape: tuple[int, ...], axes
     seen: list[Any] = []
     model[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
     model(x).sum().backward()
-    weight = model[0].parametrizations.weight.original.detach()
-    for found, given, axis in ((seen[0], x, axes[0]), (model[0].weight.detach(), weight, axes[1])):
+    weight = model[0].weight.detach()
+    rounded = quantizers_of(model)["0", "weight"](weight)
+    for found, given, axis in ((seen[0], x, axes[0]), (rounded, weight, axes[1])):
         steps = given.transpose(0, axis).flatten(1).abs().amax(1) / 127 if given.ndim > 1 else given.abs() / 127
         numbers = (found.transpose(0, axis).flatten(1) if given.ndim > 1 else found[:, None]) / steps[:, None]
         assert torch.allclose(numbers, numbers.round(), atol=1e-3)
         assert torch.equal(numbers.round().abs().amax(1), torch.full((len(steps),), 127.0))
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_the_rows_of_an_embedding_are_rounded_and_indices_are_not(kind: Any) -> None:
+    torch.manual_seed(1)
+    model = prepare(nn.Sequential(kind(9, 4)), rules(INT8 | {"weight": CHANNELS}))
+    assert {role for _, role in quantizers_of(model)} == {"weight", "gradient"}
+    x = torch.tensor([[0, 8, 3], [1, 1, 7]])
+    model(x).sum().backward()
+    steps = model[0].weight.abs().amax(0) / 127
+    numbers = model.eval()[:1](x) / steps
+    whole = numbers if kind is nn.Embedding else 3 * numbers  # the mean of three
+    assert torch.allclose(whole, whole.round(), atol=1e-3)
 
 
 def test_blocks_lie_along_what_is_summed() -> None:

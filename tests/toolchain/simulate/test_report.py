@@ -22,7 +22,7 @@ RULES = {
 def test_shares_and_ranges() -> None:
     model = prepare(nn.Sequential(nn.Linear(8, 2, bias=False), nn.BatchNorm1d(2)), RULES)
     with torch.no_grad():
-        model[0].parametrizations.weight.original.copy_(torch.tensor([[1.0, 0.5, 0.2, -0.1, 0, 0, 0, 0]] * 2))
+        model[0].weight.copy_(torch.tensor([[1.0, 0.5, 0.2, -0.1, 0, 0, 0, 0]] * 2))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     x = torch.tensor([[9.0, -9.0, 0.2, 0.4, 7.0, 0.0, 1.0, torch.nan], [0.0] * 8])
     activation, weight = sorted(report(model, [x, x]), key=lambda row: row.role)

@@ -104,10 +104,12 @@ def _trained_network(job: Job, folder: Path) -> "Chain":
 def integer_model(network: "Chain", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
     """The integers of a job's trained network. stage: called with (images done, all images). Raises SimulateError."""
     from edgemeta.toolchain.simulate.export import export
+    from edgemeta.toolchain.simulate.prepare import rounded_weights
     from edgemeta.toolchain.train.export import export_network
 
     trained = {"training_images": len(job.images), "epochs": job.config.epochs, "recipe_sha256": job.recipe}
-    floats = export_network(network, name, job.images.labels, trained)
+    with rounded_weights(network):
+        floats = export_network(network, name, job.images.labels, trained)
     frames = ArrayFrames(job.images.balanced(RANGE_IMAGES).x, "training images")
     model = export(network, floats, PreparedImages(floats, frames), stage)
     return replace(model, provenance={**model.provenance, **trained})
