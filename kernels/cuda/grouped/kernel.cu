@@ -61,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       GROUP_WORDS == IN_FOURS ? 0 : min(4 * quad / GROUP_OUTPUTS * GROUP_INPUTS / 4, IN_FOURS - GROUP_WORDS);
   const unsigned char* image = image_of<Input>(input);
   const int* w = weights + quad * (KERNEL_H * GROUP_WORDS * KERNEL_W * TAP_WORDS);
+  constexpr int unrolled = UNROLLED;  // a pragma's macro is expanded by NVRTC up to 12.9 only
 
   int sums[PIXELS][4];
   Channel constants[4];
@@ -75,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int y = row * STRIDE_Y - PAD_TOP + i * DILATION_Y;
 #pragma unroll 1
     for (int word = 0; word < GROUP_WORDS; ++word) {
-#pragma unroll UNROLLED
+#pragma unroll unrolled
       for (int j = 0; j < KERNEL_W; ++j) {
         int taps[TAP_WORDS];
         load_words<TAP_WORDS>(taps, w);
