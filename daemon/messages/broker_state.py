@@ -4,10 +4,14 @@ from enum import Enum
 
 
 class BrokerState(str, Enum):
-    """Connected, or the reason why not. Connected means: accepted, and messages are acknowledged."""
+    """Connected, or the reason why not. Connected means: accepted, and messages are acknowledged in time.
+
+    Slow: acknowledged, but messages come faster than the connection takes them.
+    """
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
+    SLOW = "slow"
     UNACKNOWLEDGED = "unacknowledged"
     UNREACHABLE = "unreachable"
     REFUSED_LOGIN = "refused_login"

@@ -22,7 +22,8 @@ class Channel:
     """One kind of topic.
 
     message: the record sent as JSON; None for plain text.
-    kept: whether all messages wait, in order, while the broker cannot be reached.
+    kept: whether all messages wait, in order, while the broker cannot be reached. gives_way: whether the others are
+    sent before them on a line that is slower than they are made.
     received: whether others publish there and the service subscribes.
     """
 
@@ -32,6 +33,7 @@ class Channel:
     retain: bool
     summary: str
     kept: bool = False
+    gives_way: bool = False
     received: bool = False
 
 
@@ -57,6 +59,7 @@ FRAME = Channel(
     retain=False,
     summary="A classified frame.",
     kept=True,
+    gives_way=True,
 )
 STATE = Channel(
     "state",

@@ -100,6 +100,10 @@ class OutboxStats(Part):
     replayed: int = Field(ge=0, description="Messages sent late, marked as `historical`.")
     dropped: int = Field(ge=0, description="Messages dropped because too many waited, oldest first.")
     expired: int = Field(ge=0, description="Messages dropped because they were too old.")
+    damaged: int = Field(default=0, ge=0, description="Messages dropped because the disk had damaged them.")
+    written_bytes: int = Field(
+        default=0, ge=0, description="Bytes written to the disk for them since the start, in whole pages."
+    )
 
 
 class StatsMessage(Message):

@@ -35,7 +35,11 @@ def broker_description(config: MqttConfig, link: LinkStatus, stats: BrokerStats,
     """Return a description of broker and outbox, with the reason if something is wrong."""
     address = f"{config.host}:{config.port}"
     reason = (link.reason or "connecting").removeprefix(f"broker {address} ")
-    connection = {BrokerState.CONNECTED: "connected", BrokerState.UNACKNOWLEDGED: reason}
+    connection = {
+        BrokerState.CONNECTED: "connected",
+        BrokerState.SLOW: f"connected, {reason}",
+        BrokerState.UNACKNOWLEDGED: reason,
+    }
     waiting = f", {outbox.waiting} messages wait" if outbox.waiting and link.state is not BrokerState.CONNECTED else ""
     memory = f", outbox in memory: {outbox.reason}" if outbox.place == "memory" else ""
     others = "".join(f", {text}" for text in (stats.refuses, stats.missing) if text)

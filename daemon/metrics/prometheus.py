@@ -226,12 +226,18 @@ def _outbox(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield CounterMetricFamily("edgemeta_outbox_replayed", "Messages sent late, marked as historical.", outbox.replayed)
     dropped = CounterMetricFamily(
         "edgemeta_outbox_dropped",
-        "Messages dropped because the outbox was full or they were too old.",
+        "Messages dropped because the outbox was full, they were too old or the disk had damaged them.",
         labels=["reason"],
     )
     dropped.add_metric(["full"], outbox.dropped)
     dropped.add_metric(["expired"], outbox.expired)
+    dropped.add_metric(["damaged"], outbox.damaged)
     yield dropped
+    yield CounterMetricFamily(
+        "edgemeta_outbox_written_bytes",
+        "Bytes written to the disk by the outbox, in whole pages.",
+        outbox.written_bytes,
+    )
 
 
 def _swaps(snapshot: MetricsSnapshot) -> Iterator[Metric]:

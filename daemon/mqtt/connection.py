@@ -33,11 +33,10 @@ from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, loss,
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
 from edgemeta.daemon.mqtt.wakeup import Wakeup
+from edgemeta.daemon.mqtt.window import Window
+from edgemeta.daemon.runtime.clock import NS
 
 log = logging.getLogger(__name__)
-
-LIVE_SHARE = 4
-"""One in so many messages of the window must be a live one: replayed messages leave room for them."""
 
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
@@ -86,6 +85,7 @@ class Connection:
         self._refused_here: list[tuple[Delivery, Answer]] = []
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
+        self._window = Window()
         self._watched = select.poll()
         self._watched.register(wakeup, select.POLLIN)
         self._descriptor = -1
@@ -202,12 +202,12 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether one more message may be in flight."""
-        return len(self._messages) < self.limits.window
+        return len(self._messages) < self._window.size
 
     @property
     def has_room_for_replayed(self) -> bool:
         """Whether one more replayed message may be in flight, with room left for live ones."""
-        return len(self._messages) < self.limits.window - self.limits.window // LIVE_SHARE
+        return len(self._messages) < self._window.size_for_replayed
 
     @property
     def in_flight(self) -> int:
@@ -219,14 +219,19 @@ class Connection:
         """Seconds for which the next acknowledgement, of a message or a subscription, has been awaited."""
         return max(self._messages.overdue, self._subscriptions.overdue)
 
+    @property
+    def expected_within(self) -> float:
+        """Seconds that an acknowledgement may take on this line."""
+        return self._window.soon_ns / NS
+
     def publish(self, delivery: Delivery) -> None:
         """Send a message; `process` returns it when the broker has answered.
 
-        A replayed message is marked as historical, and is not retained: the topic's present message stays. One that is
-        larger than the broker takes counts as refused by it.
+        A late message is marked as historical; a replayed one is not retained, too: the topic's present message stays.
+        One that is larger than the broker takes counts as refused by it.
         """
         message = delivery.message
-        payload = as_historical(message.payload) if delivery.replayed else message.payload
+        payload = as_historical(message.payload) if delivery.historical else message.payload
         properties = self._properties(message)
         most = self.limits.largest_packet
         if most is not None and _packet_bytes(message.topic, payload, properties) > most:
@@ -236,6 +241,7 @@ class Connection:
         retain = message.retain and not delivery.replayed and self.limits.retain
         qos = min(message.qos, self.limits.qos)
         information = self._client.publish(message.topic, payload, qos, retain, properties)
+        delivery.sent_ns = time.monotonic_ns()
         self._messages.add(information.mid, delivery)
 
     def _properties(self, message: OutgoingMessage) -> Properties | None:
@@ -277,9 +283,13 @@ class Connection:
             if self._lost is not None:
                 raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost)
             return []
-        answered = [
-            (delivery, answer) for mid, answer in self._settled if (delivery := self._messages.take(mid)) is not None
-        ]
+        answered = []
+        for mid, answer in self._settled:
+            in_flight = len(self._messages)
+            delivery = self._messages.take(mid)
+            if delivery is not None:
+                self._window.answered(delivery.sent_ns, in_flight)
+                answered.append((delivery, answer))
         self._settled.clear()
         self.acknowledged = (
             self.acknowledged or not self.limits.qos or any(delivery.message.qos for delivery, _ in answered)
@@ -336,6 +346,7 @@ class Connection:
         self._answer = reason
         if not reason.is_failure:
             self.limits = self.limits.narrowed_by(extra)
+            self._window.limit = self.limits.window
 
     def _on_disconnect(
         self,

@@ -73,7 +73,7 @@ class MqttLink:
         self._sender.put(OutgoingMessage(availability, ONLINE.encode(), 1, retain=True), connected=False)
         self._missing: str | None = None
         self._failures = FailureTracker(config.retry, self._broker, client_id)
-        self._status = StatusTracker(self._broker, config.ack_timeout)
+        self._status = StatusTracker(self._broker, config.ack_timeout, lambda: outbox.line_is_slow)
         self.inbox = SubscriptionQueue(on_fatal)
         self.listeners: list[ConnectionListener] = [self.inbox]
         self._clock = Clock()

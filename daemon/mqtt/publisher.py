@@ -39,7 +39,9 @@ class Publisher:
         """
         payload = encode(message, next(self._ids))
         topic = self._topic(channel, camera, verb)
-        return OutgoingMessage(topic, payload, self._qos, channel.retain, channel.kept, captured_ns)
+        return OutgoingMessage(
+            topic, payload, self._qos, channel.retain, channel.kept, captured_ns, gives_way=channel.gives_way
+        )
 
     def send(self, outgoing: OutgoingMessage) -> None:
         """Hand a message to the link."""

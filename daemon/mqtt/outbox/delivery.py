@@ -13,7 +13,8 @@ class OutgoingMessage:
 
     kept: whether it waits in the outbox for an unreachable broker. A retained message is also sent at every connect.
     captured_ns: when its frame was captured (monotonic), 0 for a message without one. made_ns: when it was encoded
-    (monotonic). correlation: correlation data of an answer (MQTT 5 only).
+    (monotonic). correlation: correlation data of an answer (MQTT 5 only). gives_way: whether others are sent before it
+    on a slow line.
     """
 
     topic: str
@@ -23,6 +24,7 @@ class OutgoingMessage:
     kept: bool = False
     captured_ns: int = 0
     correlation: bytes | None = None
+    gives_way: bool = False
     made_ns: int = field(default_factory=time.monotonic_ns)
 
     @property
@@ -36,13 +38,19 @@ class Delivery:
     """A message and the state of its delivery.
 
     this_boot: made since this start of the service, so that its monotonic times are valid.
-    replayed: made before the present connection, or queued for too long to count as live: it is marked historical.
+    replayed: made before the present connection, or queued for too long to count as live: it is not retained.
+    historical: sent late. live: it waits in a queue of live messages. sent_ns: when it was sent last (monotonic).
     row: its number in the store; None while it is in memory only.
-    settled: the broker has answered it, or it was dropped: it is skipped wherever it is still in a queue.
+    settled: the broker has answered it, or it was dropped. evicted: it is no longer in memory, and will be read from
+    disk. In either case it is skipped wherever it is still in a queue.
     """
 
     message: OutgoingMessage
     this_boot: bool = True
     replayed: bool = False
+    historical: bool = False
+    live: bool = False
+    sent_ns: int = 0
     row: int | None = None
     settled: bool = False
+    evicted: bool = False

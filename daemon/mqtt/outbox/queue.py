@@ -1,8 +1,8 @@
 """The outbox in memory: messages that are live, messages to be replayed, and messages that are not written yet.
 
-Two queues lead to the broker. Live messages were made during the present connection. All others wait, on disk or, not
-yet written, in memory, and are replayed in order beside the live ones. When a connection ends, all messages that the
-broker has not answered will be replayed. When the live queue grows too long, so will its messages.
+Live messages were made during the present connection: states and events are sent first, then frames. All others wait,
+in memory, on disk or both, and are replayed in order beside the live ones. When a connection ends, all messages that
+the broker has not answered will be replayed, and so are frames that have waited too long to be live.
 
 Nothing here accesses the disk, so no thread that offers, sends or settles a message waits for it. The writer does.
 """
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages.stats import OutboxStats
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.lateness import LIVE_FOR_NS, Lateness
+from edgemeta.daemon.mqtt.outbox.memory import Memory
+from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS, Patience
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
 from edgemeta.daemon.mqtt.outbox.spans import Spans
 from edgemeta.daemon.mqtt.outbox.store import Row
@@ -25,14 +28,8 @@ from edgemeta.daemon.runtime.clock import NS
 
 log = logging.getLogger(__name__)
 
-PATIENCE_NS = NS // 4
-"""How long a broker may take to acknowledge a message; then the writer's next poll writes it to disk."""
-
 DISK_ANSWERS_WITHIN = 10.0
 """Seconds after which a read or write counts as hanging. Memory cards do take seconds."""
-
-LIVE = 1000
-"""Greatest number of live messages; when there are more, they are replayed instead."""
 
 READ_BELOW = 250
 """With fewer messages than this read from disk, more are read."""
@@ -55,25 +52,28 @@ class Outbox:
 
         on_dropped: called with topic and number of dropped messages of this boot, by one thread at a time.
         """
-        self._memory = config.max_memory_mb * MEGABYTE
+        self._memory = Memory(config.max_memory_mb * MEGABYTE)
         self._age_ns = int(config.max_age * NS)
         self._on_dropped = on_dropped
         self._lock = threading.Lock()
         self._connected = False
-        self._unwritten: dict[Delivery, None] = {}
-        self._unwritten_bytes = 0
-        self._live: deque[Delivery] = deque()
+        self._patience = Patience()
+        self._written_ns = 0
+        self._lateness = Lateness()
+        self._first: deque[Delivery] = deque()
+        self._frames: deque[Delivery] = deque()
         self._waiting: deque[Delivery] = deque()
         self._loaded: deque[Delivery] = deque()
         self._in_flight: dict[Delivery, None] = {}
         self._held: dict[str, Delivery] = {}
         self._done = Spans()
         self._cursor = self._until = 0
+        self._starved_since: float | None = None
         self._disk = OnDisk()
         self._no_disk: str | None = "it is not open yet"
         self._disk_busy_since: float | None = None
         self._readable = False
-        self._replayed = self._dropped = self._expired = 0
+        self._replayed = self._dropped = self._expired = self._damaged = self._written_bytes = 0
         self.changed = threading.Event()
         """Set when a connection begins or ends."""
         self.ready: Callable[[], None] = lambda: None
@@ -85,14 +85,11 @@ class Outbox:
         """Add a message. If memory is full because the disk accepts none, the oldest one in memory is dropped."""
         delivery = Delivery(message)
         with self._lock:
-            self._unwritten[delivery] = None
-            self._unwritten_bytes += message.size
+            self._memory.add(delivery)
             if self._connected:
-                self._live.append(delivery)
-                if len(self._live) > LIVE:
-                    self._begin_replay()
-            if self._unwritten_bytes > self._memory:
-                self._drop_unwritten()
+                delivery.live = True
+                (self._frames if message.gives_way else self._first).append(delivery)
+            self._bound_memory()
 
     def begin(self) -> None:
         """A connection begins: waiting messages will be replayed, new ones are live."""
@@ -111,18 +108,31 @@ class Outbox:
         self.changed.set()
 
     def next_live(self) -> Delivery | None:
-        """Return the oldest live message, in flight from now on; None if there is none."""
+        """Return the next live message, in flight from now on; None if there is none.
+
+        States and events go before frames. Frames that have waited too long are put aside, to be replayed.
+        """
+        now = time.monotonic_ns()
         with self._lock:
-            return self._next(self._live)
+            while self._frames and now - self._frames[0].message.made_ns > LIVE_FOR_NS:
+                late = self._frames.popleft()
+                late.live = False
+                self._waiting.append(late)
+                self._lateness.late(now)
+            delivery = self._next(self._first) or self._next(self._frames)
+            if delivery is not None and now - delivery.message.made_ns > LIVE_FOR_NS:
+                delivery.historical = True
+                self._lateness.late(now)
+            return delivery
 
     def next_replayed(self) -> Delivery | None:
         """Return the oldest message to be replayed, in flight from now on; None if none waits or none is read yet."""
         with self._lock:
             delivery = self._next(self._loaded)
-            if delivery is None and self._cursor >= self._until:
+            if delivery is None and not self._must_wait_for_disk():
                 delivery = self._next(self._waiting)
             if delivery is not None:
-                delivery.replayed = True
+                delivery.replayed = delivery.historical = True
             return delivery
 
     def settle(self, delivery: Delivery) -> None:
@@ -132,11 +142,12 @@ class Outbox:
                 return
             del self._in_flight[delivery]
             delivery.settled = True
-            self._replayed += delivery.replayed
+            self._replayed += delivery.historical
+            if delivery.message.qos and delivery.sent_ns:
+                self._patience.measured(time.monotonic_ns() - delivery.sent_ns)
+            self._memory.forget(delivery)
             if delivery.row is not None:
                 self._done.add(delivery.row)
-            else:
-                self._forget_unwritten(delivery)
 
     def hold(self, delivery: Delivery) -> None:
         """The broker has refused a message in flight for now: it waits, and with it all others on its topic."""
@@ -150,7 +161,7 @@ class Outbox:
         with self._lock:
             delivery = self._held.get(topic)
             if delivery is not None:
-                delivery.replayed = True
+                delivery.replayed = delivery.historical = True
                 self._in_flight[delivery] = None
             return delivery
 
@@ -171,17 +182,23 @@ class Outbox:
     def live(self) -> int:
         """Number of messages that are live or in flight."""
         with self._lock:
-            return len(self._live) + len(self._in_flight)
+            return len(self._first) + len(self._frames) + len(self._in_flight)
 
     @property
     def has_live(self) -> bool:
         """Whether there may be a live message to send. Read for every message, so without the lock."""
-        return bool(self._live)
+        return bool(self._first or self._frames)
 
     @property
     def has_replayed(self) -> bool:
         """Whether a message to be replayed may be in memory. Read for every message, so without the lock."""
         return bool(self._loaded or self._waiting)
+
+    @property
+    def line_is_slow(self) -> bool:
+        """Whether the line has been slower than messages are made for some time."""
+        with self._lock:
+            return self._connected and self._lateness.is_lasting(time.monotonic_ns())
 
     @property
     def stats(self) -> OutboxStats:
@@ -191,12 +208,14 @@ class Outbox:
             return OutboxStats(
                 place="disk" if reason is None else "memory",
                 reason=reason,
-                waiting=len(self._unwritten)
+                waiting=len(self._memory.unwritten)
                 + max(0, self._disk.count - len(self._done)),  # a damaged ledger may be wrong
-                bytes=self._unwritten_bytes + self._disk.bytes,
+                bytes=self._memory.unwritten_bytes + self._disk.bytes,
                 replayed=self._replayed,
                 dropped=self._dropped,
                 expired=self._expired,
+                damaged=self._damaged,
+                written_bytes=self._written_bytes,
             )
 
     # -- for the writer
@@ -211,14 +230,24 @@ class Outbox:
     def in_memory_only(self) -> int:
         """Number of messages that are in memory and not on disk."""
         with self._lock:
-            return len(self._unwritten)
+            return len(self._memory.unwritten)
 
     def due(self, everything: bool) -> list[Delivery]:
-        """Return the messages that must be written now, oldest first."""
+        """Return the messages that must be written now, oldest first.
+
+        With a connection: those that the broker should have acknowledged by now, some seconds of them at once.
+        """
         now = time.monotonic_ns()
         with self._lock:
-            made_before = now - PATIENCE_NS if self._connected and not everything else now
-            return [delivery for delivery in self._unwritten if delivery.message.made_ns <= made_before]
+            if everything or not self._connected:
+                return list(self._memory.unwritten)
+            if now - self._written_ns < BATCH_NS:
+                return []
+            made_before = now - self._patience.ns
+            due = [delivery for delivery in self._memory.unwritten if delivery.message.made_ns <= made_before]
+            if due:
+                self._written_ns = now
+            return due
 
     def removable(self, width: int) -> tuple[int, int] | None:
         """Return first and last of up to `width` consecutive numbers whose messages were answered or dropped.
@@ -238,8 +267,7 @@ class Outbox:
         """Note that messages are on disk."""
         with self._lock:
             for delivery, number in zip(added, numbers, strict=True):
-                delivery.row = number
-                self._forget_unwritten(delivery)
+                self._memory.written(delivery, number)
                 if delivery.settled:
                     self._done.add(number)
             self._disk = disk
@@ -247,7 +275,7 @@ class Outbox:
     def wanted(self) -> tuple[int, int] | None:
         """Return after and up to which number messages should be read from disk; None if enough are."""
         with self._lock:
-            if not self._connected or len(self._loaded) >= READ_BELOW or self._cursor >= self._until:
+            if not self._readable or len(self._loaded) >= READ_BELOW or self._cursor >= self._until:
                 return None
             self._cursor = min(self._done.end_of_run(self._cursor), self._until)
             return self._cursor, self._until
@@ -263,6 +291,7 @@ class Outbox:
                 delivery for delivery in deliveries if delivery.row not in busy and delivery.row not in self._done
             )
             self._cursor = reached
+            self._starved_since = None
         self.ready()
 
     def withdraw(self, choose: Callable[[Callable[[int], bool]], tuple[list[Row], list[Row]]]) -> bool:
@@ -277,8 +306,10 @@ class Outbox:
             gone = {row.number for row in (*full, *old)}
             for number in gone:
                 self._done.add(number)
-            for delivery in (*self._loaded, *self._live, *self._waiting):
-                delivery.settled = delivery.settled or delivery.row in gone
+            for delivery in (*self._loaded, *filter(None, map(self._memory.copy_of, gone))):
+                if delivery.row in gone:
+                    delivery.settled = True
+                    self._memory.forget(delivery)
             for rows, expired in ((full, False), (old, True)):
                 this_boot = Counter(row.topic for row in rows if row.this_boot)
                 self._count_dropped(this_boot, len(rows) - this_boot.total(), expired)
@@ -293,14 +324,16 @@ class Outbox:
         """A file is open: its messages will be replayed. Whether it accepts more is reported by `report_disk`."""
         with self._lock:
             self._disk, self._readable = disk, True
-            self._begin_replay()
+            self._read_from_the_oldest()
 
     def lose_disk(self) -> None:
-        """There is no file now: messages on disk are sent when it is back."""
+        """There is no file now: messages that are only on disk are sent when it is back."""
         with self._lock:
             self._readable = False
-            self._loaded.clear()
-            self._cursor = self._until
+
+    def report_written(self, size: int) -> None:
+        """Set the number of bytes that the writer has written."""
+        self._written_bytes = size
 
     def report_disk(self, reason: str | None) -> None:
         """Set the reason why messages wait in memory only; None while they wait on disk."""
@@ -327,7 +360,8 @@ class Outbox:
     def _next(self, queue: deque[Delivery]) -> Delivery | None:
         while queue:
             delivery = queue.popleft()
-            if not delivery.settled and delivery.message.topic not in self._held:
+            delivery.live = False
+            if not (delivery.settled or delivery.evicted or delivery.message.topic in self._held):
                 self._in_flight[delivery] = None
                 return delivery
         return None
@@ -337,22 +371,50 @@ class Outbox:
         return {delivery.row for delivery in (*self._in_flight, *self._held.values())}
 
     def _begin_replay(self) -> None:
-        """Replay all waiting messages: those on disk are read from the oldest on, then follow those in memory."""
-        self._live.clear()
-        self._loaded.clear()
-        self._waiting = deque(delivery for delivery in self._unwritten if delivery not in self._in_flight)
-        self._cursor, self._until = 0, self._disk.last if self._readable else 0
+        """Replay all waiting messages: those only on disk are read from the oldest on, then follow those in memory."""
+        for queue in (self._first, self._frames, self._waiting):
+            queue.clear()
+        for delivery in self._memory if self._connected else ():
+            if delivery not in self._in_flight:
+                delivery.live = False
+                self._waiting.append(delivery)
+        self._read_from_the_oldest()
 
-    def _forget_unwritten(self, delivery: Delivery) -> None:
-        if delivery in self._unwritten:
-            del self._unwritten[delivery]
-            self._unwritten_bytes -= delivery.message.size
+    def _read_from_the_oldest(self) -> None:
+        """Have all messages read that are only on disk; where there is no file now, those known to be in it."""
+        self._loaded.clear()
+        self._cursor = self._until = 0
+        self._starved_since = None
+        if self._connected and (self._readable or self._disk.count > len(self._done) + self._memory.copies):
+            oldest = self._memory.oldest_copy
+            self._until = self._disk.last if oldest is None or oldest.row is None else oldest.row - 1
+
+    def _must_wait_for_disk(self) -> bool:
+        """Whether messages on disk, which are older, should be sent first; a disk that does not answer is overtaken."""
+        if self._cursor >= self._until:
+            return False
+        now = time.monotonic()
+        if self._starved_since is None:
+            self._starved_since = now
+        return now - self._starved_since <= DISK_ANSWERS_WITHIN
+
+    def _bound_memory(self) -> None:
+        """Let go of the oldest copies of messages on disk, then drop the oldest messages, until the rest has room."""
+        while self._memory.excess > 0 and (oldest := self._memory.oldest_copy) is not None:
+            if oldest.live:
+                self._begin_replay()
+            oldest.evicted = oldest not in self._in_flight
+            self._memory.forget(oldest)
+            if self._connected and oldest.row is not None:
+                self._until = max(self._until, oldest.row)
+        if self._memory.excess > 0:
+            self._drop_unwritten()
 
     def _drop_unwritten(self, before_ns: int | None = None) -> None:
         """Drop the oldest messages in memory: down to its limit, or all made before `before_ns`."""
-        excess = self._unwritten_bytes - self._memory
+        excess = self._memory.excess
         doomed = []
-        for delivery in self._unwritten:
+        for delivery in self._memory.unwritten:
             if delivery in self._in_flight or self._held.get(delivery.message.topic) is delivery:
                 continue
             if excess <= 0 if before_ns is None else delivery.message.made_ns >= before_ns:
@@ -361,7 +423,7 @@ class Outbox:
             excess -= delivery.message.size
         for delivery in doomed:
             delivery.settled = True
-            self._forget_unwritten(delivery)
+            self._memory.forget(delivery)
             self._count_dropped(Counter({delivery.message.topic: 1}), expired=before_ns is not None)
 
     def _count_dropped(self, this_boot: Counter[str], others: int = 0, expired: bool = False) -> None:

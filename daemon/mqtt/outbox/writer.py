@@ -22,6 +22,7 @@ from edgemeta.daemon.mqtt.outbox.store import BATCH_BYTES, BATCH_ROWS, DamagedEr
 from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.runtime.threads import guarded_thread
+from edgemeta.daemon.runtime.written import written_bytes
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +148,7 @@ class OutboxWriter:
             self._outbox.changed.clear()
             with self._outbox.disk_busy():
                 self.poll()
+            self._outbox.report_written(written_bytes())
         self.flush()
 
     def _update(self, store: Store, due: bool) -> None:

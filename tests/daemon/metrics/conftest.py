@@ -81,6 +81,8 @@ def snapshot() -> MetricsSnapshot:
             replayed=next(numbers),
             dropped=next(numbers),
             expired=next(numbers),
+            damaged=next(numbers),
+            written_bytes=next(numbers),
         ),
         wants_disk=True,
         received_dropped={reason: next(numbers) for reason in REASONS},

@@ -159,6 +159,10 @@ DAYS = {
         day("three minutes away", broker("connected", f"0x{ALWAYS}"), 3, "EdgemetaBrokerAway"),
         day("90 s away", broker("connected", steps((1, 20), (0, 6), (1, 20))), 8),
     ],
+    "EdgemetaBrokerSlow": [
+        day("two minutes", broker("slow", steps((0, 20), (1, 8))), 7, "EdgemetaBrokerSlow"),
+        day("half a minute", broker("slow", steps((0, 20), (1, 2), (0, 20))), 10),
+    ],
     "EdgemetaBrokerUnsteady": [
         day(
             "three broken connections",

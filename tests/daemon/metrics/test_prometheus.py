@@ -78,6 +78,7 @@ def test_every_number_of_the_readings_arrives_under_its_name(
     assert values(parsed["edgemeta_outbox_dropped"], "reason") == {
         "full": snapshot.outbox.dropped,
         "expired": snapshot.outbox.expired,
+        "damaged": snapshot.outbox.damaged,
     }
     assert values(parsed["edgemeta_swaps"], "result") == snapshot.swaps
 

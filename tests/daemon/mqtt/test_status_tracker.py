@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -19,10 +20,11 @@ class Acks:
 
     acknowledged: bool = False
     overdue: float = 0.0
+    expected_within: float = 0.0
 
 
-def tracker() -> StatusTracker:
-    return StatusTracker("host:1883", TIMEOUT)
+def tracker(line_is_slow: Callable[[], bool] = lambda: False) -> StatusTracker:
+    return StatusTracker("host:1883", TIMEOUT, line_is_slow)
 
 
 def test_it_is_connected_once_something_is_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
@@ -101,3 +103,31 @@ def test_while_attempts_fail_alike_the_reason_stays() -> None:
     status.begin_attempt()
     status.check(Acks(overdue=LATE_AFTER + 1))
     assert status.current.reason == str(failure)
+
+
+def test_a_slow_line_is_a_state_of_its_own_and_said_once_per_change(caplog: pytest.LogCaptureFixture) -> None:
+    slow = [False]
+    status, acks = tracker(lambda: slow[0]), Acks(acknowledged=True)
+    with caplog.at_level(logging.INFO):
+        for now in (False, True, True, False, False):
+            slow[0] = now
+            status.check(acks)
+            assert status.current.state is (BrokerState.SLOW if now else BrokerState.CONNECTED)
+    assert [record.message for record in caplog.records] == [
+        "connected to broker host:1883",
+        "broker host:1883 takes messages more slowly than they are made: frames are late",
+        "broker host:1883 takes messages in time again",
+    ]
+    slow[0] = True
+    status.check(acks)
+    status.disconnected()
+    assert status.current.state is BrokerState.CONNECTING
+
+
+def test_acknowledgements_that_are_as_late_as_usual_are_not_overdue() -> None:
+    status, acks = tracker(), Acks(acknowledged=True, overdue=LATE_AFTER + 1, expected_within=LATE_AFTER + 2)
+    status.check(acks)
+    assert status.current.state is BrokerState.CONNECTED
+    acks.overdue = LATE_AFTER + 2.1
+    status.check(acks)
+    assert status.current.state is BrokerState.UNACKNOWLEDGED

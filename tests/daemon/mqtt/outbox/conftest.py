@@ -19,7 +19,9 @@ BOOT = "b" * 32
 
 
 def message(value: int, topic: str = "t/front/frame", size: int = 0) -> OutgoingMessage:
-    return OutgoingMessage(topic, str(value).encode().rjust(size), 1, retain=False, kept=True)
+    return OutgoingMessage(
+        topic, str(value).encode().rjust(size), 1, retain=False, kept=True, made_ns=time.monotonic_ns()
+    )
 
 
 def value(delivery: Delivery) -> int:
@@ -89,6 +91,7 @@ def drain(outbox: KeptOutbox) -> list[int]:
 
 
 def wait_until_stored(outbox: KeptOutbox, delivery: Delivery) -> None:
+    outbox._patience.ns = outbox._written_ns = 0
     deadline = time.monotonic() + 60
     while delivery.row is None:
         outbox.poll()

@@ -190,7 +190,7 @@ def test_messages_in_memory_are_bounded_and_written_when_the_disk_has_room(disk:
     for first in range(100, 5100, 50):
         offer(outbox, first, 50)
         outbox.poll()
-        assert outbox._unwritten_bytes <= 1_000_000
+        assert outbox._memory.unwritten_bytes <= 1_000_000
     dropped = outbox.stats.dropped
     waiting = outbox.in_memory_only
     assert outbox.stats.place == "memory"

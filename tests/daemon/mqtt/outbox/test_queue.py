@@ -1,7 +1,17 @@
 """The outbox as the link uses it: live and replayed messages, missing answers, a restart."""
 
-from edgemeta.daemon.mqtt.outbox.queue import LIVE, OnDisk
-from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value, wait_until_stored
+import dataclasses
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.queue import DISK_ANSWERS_WITHIN, OnDisk
+from edgemeta.daemon.mqtt.outbox.store import Store, StoreError
+from edgemeta.daemon.runtime.clock import NS
+from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value
 
 
 def test_while_the_broker_acknowledges_the_disk_is_not_accessed(bench: Bench) -> None:
@@ -65,7 +75,9 @@ def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Ben
     outbox.offer(message(1))
     delivery = outbox.next_live()
     assert delivery is not None
-    wait_until_stored(outbox, delivery)
+    outbox._patience.ns = 0
+    outbox.poll()
+    assert delivery.row is not None
     outbox.offer(message(2))
     outbox.settle(delivery)
     outbox.poll()
@@ -106,6 +118,8 @@ def test_a_message_in_flight_is_not_read_again_and_one_that_was_answered_neither
     for number in range(3):
         outbox.offer(message(number))
     outbox.poll()
+    bench.kill(outbox)
+    outbox = bench.make()
     outbox.begin()
     outbox.poll()
     first, second = outbox.next_replayed(), outbox.next_replayed()
@@ -123,15 +137,183 @@ def test_a_message_in_flight_is_not_read_again_and_one_that_was_answered_neither
     assert outbox.next_replayed() is None
 
 
-def test_live_messages_are_replayed_if_a_slow_broker_leaves_too_many(bench: Bench) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The monotonic clock, which the test moves forward: `clock.now` seconds."""
+    real, ahead = time.monotonic_ns, SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + int(ahead.seconds * NS))
+    return ahead
+
+
+def frame(number: int) -> OutgoingMessage:
+    return dataclasses.replace(message(number), gives_way=True)
+
+
+def taken(delivery: Delivery | None) -> tuple[int, bool]:
+    assert delivery is not None
+    return value(delivery), delivery.historical
+
+
+def test_states_and_events_are_sent_before_frames_that_wait(bench: Bench) -> None:
     outbox = bench.make()
     outbox.begin()
-    outbox.offer(message(0))
-    first = outbox.next_live()
-    for number in range(1, LIVE + 3):
+    for number in range(3):
+        outbox.offer(frame(number))
+    outbox.offer(message(10, "t/front/state"))
+    outbox.offer(message(11, "t/front/event"))
+    assert [taken(outbox.next_live())[0] for _ in range(5)] == [10, 11, 0, 1, 2]
+
+
+def test_a_frame_that_waited_too_long_is_replayed_and_a_late_state_is_marked(bench: Bench, clock: Any) -> None:
+    """A late state stays retained: it is the present one all the same."""
+    outbox = bench.make()
+    outbox.begin()
+    for number in range(3):
+        outbox.offer(frame(number))
+    outbox.offer(message(10, "t/front/state"))
+    clock.seconds = 1.9
+    assert taken(outbox.next_live()) == (10, False)
+    assert taken(outbox.next_live()) == (0, False)
+    outbox.offer(frame(3))
+    outbox.offer(message(11, "t/front/state"))
+    clock.seconds = 3.0
+    assert taken(outbox.next_live()) == (11, False)
+    assert taken(outbox.next_live()) == (3, False)
+    assert outbox.next_live() is None
+    outbox.offer(message(12, "t/front/state"))
+    clock.seconds = 5.1
+    late = outbox.next_live()
+    assert taken(late) == (12, True)
+    assert late is not None
+    assert not late.replayed
+    assert [taken(outbox.next_replayed()) for _ in range(2)] == [(1, True), (2, True)]
+
+
+def test_a_line_on_which_messages_are_late_for_seconds_is_slow_and_one_stall_is_not(bench: Bench, clock: Any) -> None:
+    outbox = bench.make()
+    outbox.begin()
+
+    def late_at(second: float) -> bool:
+        clock.seconds = second - 3
+        outbox.offer(frame(1))
+        clock.seconds = second
+        assert outbox.next_live() is None
+        return outbox.line_is_slow
+
+    assert not late_at(10)
+    assert not late_at(14.9)
+    assert late_at(15.1)
+    clock.seconds = 30
+    assert outbox.line_is_slow
+    clock.seconds = 30.2
+    assert not outbox.line_is_slow
+    assert not late_at(40)
+
+
+def test_patience_follows_the_round_trip_time_and_writes_are_seconds_apart(bench: Bench, clock: Any) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    for number in range(50):  # acknowledgements two seconds late
         outbox.offer(message(number))
-    outbox.offer(message(LIVE + 3))
-    assert first is not None
-    outbox.settle(first)
-    assert drain(outbox) == [LIVE + 2, LIVE + 3, *range(1, LIVE + 2)]
-    assert outbox.stats.waiting == 0
+        sent = outbox.next_live()
+        assert sent is not None
+        sent.sent_ns = time.monotonic_ns()
+        clock.seconds += 2.0
+        outbox.poll()
+        assert outbox.store is not None
+        assert outbox.store.count == 0
+        outbox.settle(sent)
+    outbox.offer(message(50))
+    clock.seconds += 3.9
+    outbox.offer(message(51))
+    outbox.poll()
+    assert outbox.store.count == 0
+    clock.seconds += 0.3
+    outbox.poll()
+    assert outbox.store.count == 1
+    clock.seconds += 1.9
+    outbox.poll()
+    assert outbox.store.count == 1
+    clock.seconds += 2.0
+    outbox.poll()
+    assert outbox.store.count == 2
+
+
+def test_what_is_in_memory_is_replayed_while_the_disk_does_not_answer(bench: Bench) -> None:
+    """Messages that are on disk, too, need not be read from it."""
+    outbox = bench.make()
+    for number in range(5):
+        outbox.offer(message(number))
+    outbox.poll()
+    outbox.offer(message(5))
+    outbox.begin()  # the writer does not run any more
+    assert [taken(outbox.next_replayed()) for _ in range(6)] == [(number, True) for number in range(6)]
+    assert outbox.wanted() is None
+
+
+def test_what_no_longer_fits_into_memory_is_read_from_disk_in_order(bench: Bench) -> None:
+    outbox = bench.make(max_memory_mb=1)
+    for number in range(8):
+        outbox.offer(message(number, size=300_000))
+        outbox.poll()
+    outbox.begin()
+    assert outbox.next_replayed() is None
+    outbox.poll()
+    assert taken(outbox.next_replayed()) == (0, True)
+    for number in range(8, 12):  # the copies of those that wait have to go
+        outbox.offer(message(number, size=300_000))
+        outbox._patience.ns = outbox._written_ns = 0
+        outbox.poll()
+    assert drain(outbox) == list(range(1, 12))
+    assert outbox.stats.dropped == 0
+
+
+def test_live_messages_whose_copies_have_no_room_are_replayed_once(bench: Bench) -> None:
+    outbox = bench.make(max_memory_mb=1)
+    outbox.begin()
+    for number in range(8):
+        outbox.offer(message(number, size=300_000))
+        outbox._patience.ns = outbox._written_ns = 0
+        outbox.poll()
+    assert sorted(drain(outbox)) == list(range(8))
+    assert outbox.stats.dropped == 0
+
+
+def test_messages_on_a_disk_that_fails_for_a_moment_keep_their_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in memory and newer waits for them; not for ever."""
+    outbox = bench.make(max_memory_mb=1)
+    for number in range(6):
+        outbox.offer(message(number, size=300_000))
+        outbox.poll()
+    outbox.begin()
+    with monkeypatch.context() as failing:
+        failing.setattr(Store, "load", fail)
+        outbox.poll()
+    assert outbox.store is None
+    assert outbox.next_replayed() is None
+    outbox.end()
+    outbox.begin()
+    assert outbox.next_replayed() is None
+    outbox.writer._retry_at = 0.0
+    outbox.poll()
+    assert drain(outbox) == list(range(6))
+
+
+def test_messages_on_a_disk_that_fails_for_long_are_overtaken(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = bench.make(max_memory_mb=1)
+    for number in range(6):
+        outbox.offer(message(number, size=300_000))
+        outbox.poll()
+    outbox.begin()
+    monkeypatch.setattr(Store, "load", fail)
+    outbox.poll()
+    assert outbox.next_replayed() is None
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + DISK_ANSWERS_WITHIN + 1)
+    assert taken(outbox.next_replayed()) == (3, True)
+
+
+def fail(*_arguments: object) -> None:
+    raise StoreError("the disk fails")
