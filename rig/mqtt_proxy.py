@@ -1,7 +1,7 @@
 """A TCP proxy before a broker that can also drop or change acknowledgements, as an overloaded broker or proxy does."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rig.tcp_proxy import Filter, TcpProxy
 
@@ -10,7 +10,11 @@ SUBACK = 9
 
 
 class MqttProxy(TcpProxy):
-    """Forwards MQTT connections, packet by packet on the way to the client."""
+    """Forwards MQTT connections, packet by packet.
+
+    forbidden: says whether a packet of the client makes the proxy close the connection, as some brokers do at what they
+    do not allow. closed: how often it did.
+    """
 
     def __init__(self, to_port: int) -> None:
         super().__init__(to_port)
@@ -20,6 +24,8 @@ class MqttProxy(TcpProxy):
         self._delay = 0.0
         self._reason: int | None = None
         self.refused = 0
+        self.forbidden: Callable[[bytes], bool] = lambda _packet: False
+        self.closed = 0
 
     def drop_packets(self, count: float = float("inf"), kind: int = PUBACK) -> None:
         """Drop the next `count` packets of a kind; by default all, until `pass_all`."""
@@ -37,14 +43,23 @@ class MqttProxy(TcpProxy):
         """Give each acknowledgement of a message a reason code of MQTT 5; None leaves them as they are."""
         self._reason = reason
 
+    def _toward_server(self) -> Filter:
+        buffer = bytearray()
+
+        def through(content: bytes) -> Iterator[bytes]:
+            for packet in _packets(buffer, content):
+                if self.forbidden(packet):
+                    self.closed += 1
+                    raise ConnectionAbortedError
+                yield packet
+
+        return through
+
     def _toward_client(self) -> Filter:
         buffer = bytearray()
 
         def through(content: bytes) -> Iterator[bytes]:
-            buffer.extend(content)
-            while (length := packet_length(buffer)) is not None:
-                packet = bytes(buffer[:length])
-                del buffer[:length]
+            for packet in _packets(buffer, content):
                 if self._left > 0 and packet[0] >> 4 == self._kind:
                     self._left -= 1
                     self.swallowed += 1
@@ -57,6 +72,15 @@ class MqttProxy(TcpProxy):
                 yield packet
 
         return through
+
+
+def _packets(buffer: bytearray, content: bytes) -> Iterator[bytes]:
+    """Return the packets that are complete with some more bytes; the rest stays in the buffer."""
+    buffer.extend(content)
+    while (length := packet_length(buffer)) is not None:
+        packet = bytes(buffer[:length])
+        del buffer[:length]
+        yield packet
 
 
 def packet_length(buffer: bytes | bytearray) -> int | None:

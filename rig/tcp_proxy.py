@@ -72,11 +72,18 @@ class TcpProxy:
             far.settimeout(None)
             with self._lock:
                 self._sockets |= {near, far}
-            for source, sink, through in ((near, far, _unchanged), (far, near, self._toward_client())):
+            for source, sink, through in (
+                (near, far, self._toward_server()),
+                (far, near, self._toward_client()),
+            ):
                 threading.Thread(target=self._pump, args=(source, sink, through), daemon=True).start()
 
     def _toward_client(self) -> Filter:
         """Return what one new connection's bytes pass on their way to the client."""
+        return _unchanged
+
+    def _toward_server(self) -> Filter:
+        """Return what one new connection's bytes pass on their way to the server."""
         return _unchanged
 
     def _pump(self, source: socket.socket, sink: socket.socket, through: Filter) -> None:

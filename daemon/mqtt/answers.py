@@ -28,6 +28,10 @@ not authorized, 0x8A banned, 0x8C authentication method, 0x8E session taken over
 0x9C and 0x9D another server, 0x9E, 0xA1 and 0xA2 kinds of subscriptions."""
 
 
+_NOT_OF_A_PACKET = {0x00, 0x89, 0x8B, 0x8D, 0x8E, 0x98, 0x9C, 0x9D, 0x9F, 0xA0}
+"""Reasons of a DISCONNECT that no packet of ours explains: it is busy, shuts down, sends us elsewhere, and so on."""
+
+
 class Outcome(Enum):
     """What became of a message: accepted, refused for now, or refused for good."""
 
@@ -49,6 +53,11 @@ ACCEPTED = Answer(Outcome.ACCEPTED)
 def is_final(reason: ReasonCode) -> bool:
     """Whether an error will come again for the same packet; `reason` is at least 0x80."""
     return reason.value not in _OF_A_MOMENT[reason.packetType]
+
+
+def blames_packet(reason: ReasonCode) -> bool:
+    """Whether the reason of a DISCONNECT may be a packet of ours."""
+    return reason.value not in _NOT_OF_A_PACKET
 
 
 def answer_of(reason: ReasonCode) -> Answer:

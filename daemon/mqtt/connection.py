@@ -9,7 +9,7 @@ import select
 import socket
 import ssl
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
-from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of
+from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_packet
 from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
 from edgemeta.daemon.mqtt.in_flight import InFlight
 from edgemeta.daemon.mqtt.limits import BrokerLimits
@@ -31,7 +31,9 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
 from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, loss, refusal
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
+from edgemeta.daemon.mqtt.suspects import Suspect, Suspects, key_of, message_sent, subscription_sent
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
+from edgemeta.daemon.mqtt.trials import Trials
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 from edgemeta.daemon.mqtt.window import Window
 from edgemeta.daemon.runtime.clock import NS
@@ -65,11 +67,18 @@ class Connection:
     """One MQTT connection. Only one thread calls its methods; `wakeup`, which any thread may set, ends its `wait`.
 
     limits: what the broker takes; before its answer, what it is assumed to. acknowledged: whether the broker has
-    acknowledged any message yet. refused: topic filters whose subscription the broker has refused.
+    acknowledged any message yet. refused: topic filters whose subscription the broker has refused. suspects: what is
+    tried alone, or left out.
     """
 
     def __init__(
-        self, config: MqttConfig, client_id: str, will: OutgoingMessage, wakeup: Wakeup, limits: BrokerLimits
+        self,
+        config: MqttConfig,
+        client_id: str,
+        will: OutgoingMessage,
+        wakeup: Wakeup,
+        limits: BrokerLimits,
+        suspects: Suspects,
     ) -> None:
         self._config = config
         self._wakeup = wakeup
@@ -78,6 +87,9 @@ class Connection:
         self._speaks_5 = config.version == 5
         self._messages = InFlight[Delivery]()
         self._subscriptions = InFlight[str]()
+        self._trials = Trials(suspects)
+        self._to_subscribe: deque[tuple[str, int]] = deque()
+        self._left_out: list[tuple[str, int]] = []
         self.acknowledged = False
         self.refused: set[str] = set()
         self.limits = limits
@@ -86,6 +98,7 @@ class Connection:
         self._answer: ReasonCode | None = None
         self._lost: str | None = None
         self._window = Window()
+        self._is_our_fault = False
         self._watched = select.poll()
         self._watched.register(wakeup, select.POLLIN)
         self._descriptor = -1
@@ -156,17 +169,42 @@ class Connection:
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
-        self._client.unsubscribe(topic_filter)
+        if topic_filter not in {waiting for waiting, _ in (*self._to_subscribe, *self._left_out)}:
+            self._client.unsubscribe(topic_filter)
+        self._to_subscribe = deque(each for each in self._to_subscribe if each[0] != topic_filter)
+        self._left_out = [each for each in self._left_out if each[0] != topic_filter]
 
     @property
     def unanswered(self) -> Collection[str]:
-        """Topic filters whose subscription the broker has not answered yet."""
-        return self._subscriptions.waiting
+        """Topic filters whose subscription is not sent yet, or not answered."""
+        return [*self._subscriptions.waiting, *(each for each, _ in (*self._to_subscribe, *self._left_out))]
 
     def _subscribe(self, topic_filter: str, qos: int) -> None:
+        sent = subscription_sent(topic_filter)
+        if self._trials.left_out_until(sent.key) is not None:
+            self._left_out.append((topic_filter, qos))
+        elif self._trials.tries_alone(sent.key):
+            self._to_subscribe.append((topic_filter, qos))
+        else:
+            self._send_subscription(topic_filter, qos)
+
+    def _send_subscription(self, topic_filter: str, qos: int) -> None:
         _, mid = self._client.subscribe(topic_filter, qos)
         if mid is not None:
             self._subscriptions.add(mid, topic_filter)
+            self._trials.sent(mid, subscription_sent(topic_filter), is_answered=True)
+
+    def subscribe_next(self) -> bool:
+        """Send the next of the subscriptions that are tried alone; False where it has to wait for answers."""
+        if self._to_subscribe and self._trials.may_send(subscription_sent(self._to_subscribe[0][0]).key):
+            self._send_subscription(*self._to_subscribe.popleft())
+        return not self._to_subscribe and not self._trials.is_running
+
+    def subscribe_left_out(self) -> None:
+        """Try the subscriptions again that were left out for a while that is over."""
+        left_out, self._left_out = self._left_out, []
+        for topic_filter, qos in left_out:
+            self._subscribe(topic_filter, qos)
 
     def unsubscribe_flooded(self, topic: str) -> None:
         """End the subscription of a flooded topic; of its messages that are on their way most are skipped."""
@@ -202,12 +240,22 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether one more message may be in flight."""
-        return len(self._messages) < self._window.size
+        return len(self._messages) < self._window.size and not self._trials.is_running
 
     @property
     def has_room_for_replayed(self) -> bool:
         """Whether one more replayed message may be in flight, with room left for live ones."""
-        return len(self._messages) < self._window.size_for_replayed
+        return self.has_room and len(self._messages) < self._window.size_for_replayed
+
+    def may_send(self, message: OutgoingMessage) -> bool:
+        """Whether a message may be sent now: one that is tried alone waits until all others are answered."""
+        return self._trials.may_send(key_of(message))
+
+    @property
+    def suspect_besides_results(self) -> Suspect | None:
+        """What the broker has not answered, unless it is a message of the outbox: a broker that hangs answers none."""
+        suspect = self._trials.suspect
+        return None if suspect is None or suspect.sent.kept else suspect
 
     @property
     def in_flight(self) -> int:
@@ -243,6 +291,7 @@ class Connection:
         information = self._client.publish(message.topic, payload, qos, retain, properties)
         delivery.sent_ns = time.monotonic_ns()
         self._messages.add(information.mid, delivery)
+        self._trials.sent(information.mid, message_sent(message), is_answered=qos > 0)
 
     def _properties(self, message: OutgoingMessage) -> Properties | None:
         """Return the MQTT 5 properties of a message: when it expires, and the correlation data of an answer."""
@@ -281,7 +330,8 @@ class Connection:
             return refused
         if not self._settled:
             if self._lost is not None:
-                raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost)
+                suspect = self._trials.suspect if self._is_our_fault else None
+                raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost, suspect)
             return []
         answered = []
         for mid, answer in self._settled:
@@ -331,7 +381,7 @@ class Connection:
             self._has_bytes = self._client.has_buffered or has_decrypted
         except PacketTooLargeError as error:
             self._client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Packet too large"))
-            self._lost = str(error)
+            self._lost, self._is_our_fault = str(error), True
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent an invalid MQTT packet ({type(error).__name__})"
 
@@ -356,17 +406,22 @@ class Connection:
         reason: ReasonCode,
         _extra: Properties | None,
     ) -> None:
-        has_reason = flags.is_disconnect_packet_from_server or str(reason) != SOCKET_ENDED
-        self._lost = str(reason) if has_reason else self._errors.socket_error
+        if flags.is_disconnect_packet_from_server:
+            self._lost, self._is_our_fault = str(reason), blames_packet(reason)
+        else:
+            self._lost = self._errors.socket_error if str(reason) == SOCKET_ENDED else str(reason)
+            self._is_our_fault = self._lost == CLOSED
 
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
     ) -> None:
         self._settled.append((mid, answer_of(reason)))
+        self._trials.answered(mid)
 
     def _on_subscribe(
         self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
     ) -> None:
+        self._trials.answered(mid)
         topic_filter = self._subscriptions.take(mid)
         if topic_filter is not None and any(reason.is_failure for reason in reasons):
             self.refused.add(topic_filter)

@@ -37,16 +37,16 @@ class FailureTracker:
         """Failures so far, by kind."""
         return BrokerFailures(**{name: self._counts[name] for name in BrokerFailures.model_fields})
 
-    def add(self, failure: LinkError, lasted: float | None) -> tuple[LinkError, float]:
+    def add(self, failure: LinkError, lasted: float | None, differs: bool = False) -> tuple[LinkError, float]:
         """Count a failed attempt or a broken connection; return what it amounts to and the seconds until the next try.
 
         lasted: seconds that the connection lasted, 0 where nothing was acknowledged on it; None where the broker had
-        not accepted it.
+        not accepted it. differs: whether the next connection will be used differently.
         """
-        if lasted is not None and lasted > STEADY_AFTER:
+        if differs or (lasted is not None and lasted > STEADY_AFTER):
             self._backoff.reset()
             self._short_lived = 0
-        elif lasted is not None and failure.state is BrokerState.LOST:
+        elif lasted is not None and failure.may_be_taken_over:
             self._short_lived += 1
             if self._short_lived >= SHORT_LIVED:
                 failure = self._client_id_conflict()
@@ -60,6 +60,6 @@ class FailureTracker:
     def _client_id_conflict(self) -> LinkError:
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN,
-            f"broker {self._broker} accepted {self._short_lived} connections in a row, and each was lost soon after: "
-            f"another client probably uses the client id {self._client_id!r}, too",
+            f"broker {self._broker} accepts each connection and closes it soon after without a reason: another client "
+            f"probably uses the client id {self._client_id!r}, too, unless the broker restarts again and again",
         )

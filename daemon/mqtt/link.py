@@ -26,6 +26,7 @@ from edgemeta.daemon.mqtt.sender import DeliveryListener, Sender
 from edgemeta.daemon.mqtt.state import LimitsError, LinkError, LinkStatus
 from edgemeta.daemon.mqtt.status_tracker import StatusTracker
 from edgemeta.daemon.mqtt.subscriptions import Handler, Limit, SubscriptionQueue
+from edgemeta.daemon.mqtt.suspects import Suspects
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.runtime.deadline import Deadline
@@ -68,8 +69,9 @@ class MqttLink:
         self._broker = f"{config.host}:{config.port}"
         self._offline = OutgoingMessage(availability, OFFLINE.encode(), 1, retain=True)
         self._outbox = outbox
-        self._refusals = Refusals(self._broker)
-        self._sender = Sender(outbox, config.outbox.max_replayed_per_second, deliveries, self._refusals)
+        self._refusals, self._suspects = Refusals(self._broker), Suspects(self._broker)
+        replay_rate = config.outbox.max_replayed_per_second
+        self._sender = Sender(outbox, replay_rate, deliveries, self._refusals, self._suspects)
         self._sender.put(OutgoingMessage(availability, ONLINE.encode(), 1, retain=True), connected=False)
         self._missing: str | None = None
         self._failures = FailureTracker(config.retry, self._broker, client_id)
@@ -121,7 +123,7 @@ class MqttLink:
             connects=self.connects,
             published=self._sender.acknowledged,
             refused=self._sender.refused,
-            refuses=self._refusals.problem,
+            refuses="; ".join(filter(None, (self._refusals.problem, self._suspects.problem))) or None,
             missing=self._missing,
             failures=self._failures.counts,
             last_failure=self._failures.last,
@@ -185,7 +187,7 @@ class MqttLink:
         try:
             self._connect_and_serve()
         except LinkError as error:
-            return LinkError(error.state, str(error), error.passes)
+            return error.detached()
         except SecretError as error:
             return LinkError(BrokerState.REFUSED_LOGIN, str(error))
         return None
@@ -193,7 +195,8 @@ class MqttLink:
     def _record(self, failure: LinkError) -> float:
         """Count and report a failure; return the seconds to wait before the next attempt."""
         lasted = time.monotonic() - self._accepted_at if self._status.was_acknowledged else 0.0
-        failure, delay = self._failures.add(failure, lasted if self._accepted_at else None)
+        differs = self._suspects.lost(failure.suspect) if self._accepted_at else False
+        failure, delay = self._failures.add(failure, lasted if self._accepted_at else None, differs)
         self._status.failed(failure, delay)
         return delay
 
@@ -205,6 +208,10 @@ class MqttLink:
             self._begin(connection)
             self._serve(connection)
             said_offline = self._say_offline(connection)
+        except LinkError as error:
+            if error.state is BrokerState.UNACKNOWLEDGED and connection.acknowledged:
+                error.suspect = connection.suspect_besides_results
+            raise
         finally:
             self._end(connection)
             connection.close(politely=said_offline)
@@ -214,7 +221,9 @@ class MqttLink:
         attempts = [BrokerLimits(self._config.qos)]
         while True:
             self.heartbeat.expect_within("connecting to the broker", CONNECTS_WITHIN)
-            connection = Connection(self._config, self._client_id, self._offline, self._wakeup, attempts.pop(0))
+            connection = Connection(
+                self._config, self._client_id, self._offline, self._wakeup, attempts.pop(0), self._suspects
+            )
             try:
                 connection.open()
             except LimitsError as error:

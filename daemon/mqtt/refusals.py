@@ -61,8 +61,11 @@ class Refusals:
         self.of_results = False
         """Whether messages about frames are refused now: those of the kinds that wait in the outbox."""
 
-    def refused(self, topic: str, answer: Answer, now: float) -> None:
-        """Note a message that was not accepted; log the first of its kind, and each change of the reason."""
+    def refused(self, topic: str, answer: Answer, now: float, until: float | None = None) -> None:
+        """Note a message that was not accepted; log the first of its kind, and each change of the reason.
+
+        until: when a postponed one is sent again, where that is known.
+        """
         kind = kind_of(topic)
         known = self._kinds.setdefault(kind, _Kind())
         changed = known.answer != answer
@@ -71,7 +74,7 @@ class Refusals:
         known.answer, known.last, known.accepted = answer, now, False
         if answer.outcome is Outcome.POSTPONED:
             retry = self._retries.setdefault(topic, _Retry(Backoff(RETRY_FIRST, RETRY_CAP), 0.0))
-            retry.at = now + retry.backoff.next()
+            retry.at = until or now + retry.backoff.next()
         if changed:
             fields = {"broker": self._broker, "topic": topic}
             log.warning("broker %s %s on %s", self._broker, _description(kind, answer), topic, extra=fields)

@@ -29,10 +29,6 @@ QUIET = 5.0
 MOST = 4096
 """Most topics that are cleared after one connect; others are cleared after the next."""
 
-UNANSWERED = 2
-"""After this many connections in a row that end before the subscription is answered, do not subscribe again: some
-brokers disconnect a client that may not subscribe."""
-
 
 class Head(BaseModel):
     """Fields that every retained message of a camera has, in all versions of the format."""
@@ -82,7 +78,6 @@ class RemovedCameras:
         self._filters = [topics.of(channel, "+") for channel in RETAINED]
         self._found: set[str] = set()
         self._over_at: float | None = None
-        self._unanswered = 0
 
     def connected(self, connection: Reading) -> None:
         """A connection was accepted: read the retained messages."""
@@ -105,6 +100,9 @@ class RemovedCameras:
         """Once all messages have arrived, clear the topics of removed cameras."""
         if self._over_at is None or time.monotonic() < self._over_at:
             return
+        if any(topic_filter in connection.unanswered for topic_filter in self._filters):
+            self._over_at = time.monotonic() + QUIET
+            return
         for topic_filter in self._filters:
             connection.unsubscribe(topic_filter)
         self._end(connection)
@@ -119,14 +117,7 @@ class RemovedCameras:
 
     def _end(self, connection: Reading) -> None:
         self._over_at = None
-        if any(topic_filter in connection.unanswered for topic_filter in self._filters):
-            self._unanswered += 1
-        else:
-            self._unanswered = 0
         self._filters = [topic_filter for topic_filter in self._filters if topic_filter not in connection.refused]
-        if self._unanswered >= UNANSWERED and self._filters:
-            log.info("the broker does not answer a subscription to %s: not tried again", self._filters[0])
-            self._filters = []
 
     def _is_of_removed(self, message: Incoming) -> bool:
         if len(message.payload) > LONGEST:

@@ -1,6 +1,7 @@
 """Chooses which message is sent next on a connection, and forgets those that the broker has answered."""
 
 import time
+from collections import deque
 from typing import Protocol
 
 from edgemeta.daemon.mqtt.answers import Answer, Outcome
@@ -9,6 +10,7 @@ from edgemeta.daemon.mqtt.direct_queue import DirectQueue
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.refusals import Refusals
+from edgemeta.daemon.mqtt.suspects import Suspects, key_of
 from edgemeta.daemon.runtime.rate_limiter import RateLimiter
 
 IDLE = 60.0
@@ -16,6 +18,10 @@ IDLE = 60.0
 
 REPLAY_PAUSE = 0.02
 """Seconds to wait where the rate of replayed messages is reached."""
+
+
+LEFT_OUT = Answer(Outcome.POSTPONED, "left out, as the connection ended after one")
+CONDEMNED = Answer(Outcome.REFUSED, "the connection ended each time after one was sent")
 
 
 class DeliveryListener(Protocol):
@@ -34,12 +40,17 @@ class Sender:
     Any thread may put; the link's thread calls the rest. acknowledged, refused: messages so far, of all kinds.
     """
 
-    def __init__(self, outbox: Outbox, replay_rate: int, listener: DeliveryListener, refusals: Refusals) -> None:
+    def __init__(
+        self, outbox: Outbox, replay_rate: int, listener: DeliveryListener, refusals: Refusals, suspects: Suspects
+    ) -> None:
         self._direct = DirectQueue()
         self._outbox = outbox
         self._replay_rate = RateLimiter(replay_rate)
         self._listener = listener
         self._refusals = refusals
+        self._suspects = suspects
+        self._again: deque[Delivery] = deque()  # in flight for the queues that they came from
+        self._kept_first = False
         self.acknowledged = 0
         self.refused = 0
 
@@ -56,6 +67,7 @@ class Sender:
 
     def disconnected(self) -> None:
         """The connection ended: what was not acknowledged waits for the next one."""
+        self._again.clear()
         self._refusals.disconnected()
         self._outbox.end()
 
@@ -69,10 +81,11 @@ class Sender:
 
         Returns the seconds after which there may be more to send without a wake-up.
         """
-        while (self._direct.has_messages or self._outbox.has_live) and connection.has_room:
-            delivery = self._direct.next() or self._outbox.next_live()
-            if delivery is not None:
-                connection.publish(delivery)
+        if not self._direct.has_messages and not connection.subscribe_next():
+            return IDLE
+        while connection.has_room and (delivery := self._next()) is not None:
+            if not self._publish(connection, delivery):
+                return IDLE
         while replay and self._outbox.has_replayed and connection.has_room_for_replayed:
             now = time.monotonic_ns()
             if self._replay_rate.wait_ns(now):
@@ -81,8 +94,47 @@ class Sender:
             if delivery is None:
                 break
             self._replay_rate.take(now)
-            connection.publish(delivery)
+            if self._admits(delivery) and not self._publish(connection, delivery):
+                return IDLE
         return IDLE
+
+    def _next(self) -> Delivery | None:
+        """Return the next message that is not replayed; None if there is none."""
+        while (delivery := self._take()) is not None:
+            if self._admits(delivery):
+                return delivery
+        return None
+
+    def _take(self) -> Delivery | None:
+        """Take the next message: on a connection where each is tried alone, every other one from the outbox."""
+        if self._again:
+            return self._again.popleft()
+        if not (self._direct.has_messages or self._outbox.has_live):
+            return None
+        self._kept_first = self._suspects.careful and not self._kept_first
+        if self._kept_first:
+            return self._outbox.next_live() or self._direct.next()
+        return self._direct.next() or self._outbox.next_live()
+
+    def _admits(self, delivery: Delivery) -> bool:
+        """Whether a message is sent: not if the broker closed the connection after it, or after others like it."""
+        message = delivery.message
+        key = key_of(message)
+        if self._suspects.condemns(key, message):
+            self.settle(delivery, CONDEMNED)
+        elif (until := self._suspects.left_out_until(key)) is not None:
+            self._postpone(delivery, LEFT_OUT, until)
+        else:
+            return True
+        return False
+
+    def _publish(self, connection: Connection, delivery: Delivery) -> bool:
+        """Send a message; False if it is tried alone and others are not answered yet: then it is the next one."""
+        if not connection.may_send(delivery.message):
+            self._again.appendleft(delivery)
+            return False
+        connection.publish(delivery)
+        return True
 
     def poll(self, connection: Connection) -> None:
         """Send one message of each topic whose messages were refused for now, when its pause is over."""
@@ -90,9 +142,10 @@ class Sender:
         self._refusals.poll(now)
         for topic in self._refusals.due(now):
             if (delivery := self._outbox.retry(topic)) is not None:
-                connection.publish(delivery)
+                self._again.append(delivery)
             else:
                 self._direct.retry(topic)
+        connection.subscribe_left_out()
 
     def settle(self, delivery: Delivery, answer: Answer) -> None:
         """Count an answered message, then forget it: whoever waits until nothing is left finds it counted.
@@ -104,15 +157,20 @@ class Sender:
             self.acknowledged += 1
             self._listener.acknowledged(delivery)
             self._refusals.accepted(topic)
+        elif answer.outcome is Outcome.POSTPONED:
+            self._postpone(delivery, answer)
+            return
         else:
             self._refusals.refused(topic, answer, time.monotonic())
-            if answer.outcome is Outcome.POSTPONED:
-                self._outbox.hold(delivery)
-                self._direct.hold(delivery)
-                return
             self.refused += 1
             self._listener.refused(delivery)
         self._outbox.settle(delivery)
         self._direct.settle(delivery)
         if self._refusals.is_held(topic) and self._outbox.release(delivery):
             self._refusals.release(topic)
+
+    def _postpone(self, delivery: Delivery, answer: Answer, until: float | None = None) -> None:
+        """Let a message in flight wait, and with it those on its topic; `until`: as long as that."""
+        self._refusals.refused(delivery.message.topic, answer, time.monotonic(), until)
+        self._outbox.hold(delivery)
+        self._direct.hold(delivery)

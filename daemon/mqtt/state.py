@@ -9,6 +9,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.answers import is_final
 from edgemeta.daemon.mqtt.limits import BrokerLimits
+from edgemeta.daemon.mqtt.suspects import Suspect
 from edgemeta.model.errors import EdgemetaError
 
 SLOW_RETRY = frozenset(
@@ -20,13 +21,34 @@ SLOW_RETRY = frozenset(
 class LinkError(EdgemetaError):
     """A connection failed, was refused or broke. `state` is the resulting state, the text the reason.
 
-    passes: whether the broker spoke of a moment, so that the next attempt comes soon.
+    passes: whether the broker spoke of a moment, so that the next attempt comes soon. suspect: what probably made it
+    close the connection. may_be_taken_over: whether another client with our id explains it.
     """
 
-    def __init__(self, state: BrokerState, reason: str, passes: bool = False) -> None:
+    def __init__(
+        self,
+        state: BrokerState,
+        reason: str,
+        *,
+        passes: bool = False,
+        suspect: Suspect | None = None,
+        may_be_taken_over: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.state = state
         self.passes = passes
+        self.suspect = suspect
+        self.may_be_taken_over = may_be_taken_over
+
+    def detached(self) -> "LinkError":
+        """Return it without a traceback, whose frames would keep the connection alive."""
+        return LinkError(
+            self.state,
+            str(self),
+            passes=self.passes,
+            suspect=self.suspect,
+            may_be_taken_over=self.may_be_taken_over,
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +89,9 @@ def refusal(broker: str, reason: ReasonCode, limits: BrokerLimits) -> LinkError:
         return LimitsError(BrokerState.REFUSED, text, (replace(limits, qos=0),))
     if name == "Unsupported protocol version":
         text += ", see `mqtt.version`"
-    return LinkError(BrokerState.REFUSED_LOGIN if name in _LOGIN else BrokerState.REFUSED, text, not is_final(reason))
+    return LinkError(
+        BrokerState.REFUSED_LOGIN if name in _LOGIN else BrokerState.REFUSED, text, passes=not is_final(reason)
+    )
 
 
 CLOSED = "the broker closed it without a reason"
@@ -75,19 +99,24 @@ CLOSED = "the broker closed it without a reason"
 client takes over a client id."""
 
 
-def loss(broker: str, client_id: str, reason: str) -> LinkError:
+def loss(broker: str, client_id: str, reason: str, suspect: Suspect | None) -> LinkError:
     """Return the error for the end of an accepted connection; `reason` is that of MQTT 5, or CLOSED."""
+    lost = f"connection to broker {broker} lost: "
+    if suspect is not None:
+        after = f" after {suspect.sent.description} was sent"
+        return LinkError(BrokerState.LOST, lost + reason.lower() + after, suspect=suspect)
     if reason == CLOSED:
         return LinkError(
             BrokerState.LOST,
-            f"connection to broker {broker} lost: {CLOSED}, as brokers do when another client connects with the client "
-            f"id {client_id!r}, or when they are stopped",
+            f"{lost}{CLOSED}, as brokers do when another client connects with the client id {client_id!r}, or when "
+            "they are stopped",
+            may_be_taken_over=True,
         )
     if reason.lower() == "session taken over":
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN, f"broker {broker}: another client has taken the client id {client_id!r}"
         )
-    return LinkError(BrokerState.LOST, f"connection to broker {broker} lost: {reason.lower()}")
+    return LinkError(BrokerState.LOST, lost + reason.lower())
 
 
 def unacknowledged(broker: str, seconds: float) -> LinkError:

@@ -15,6 +15,7 @@ from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
+from edgemeta.daemon.mqtt.suspects import Suspects
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 
 ACCEPTED = bytes([0x20, 3, 0, 0, 0])
@@ -80,7 +81,8 @@ def listen_to(broker: FixedBroker, description: bytes, version: int) -> str:
         {"host": "127.0.0.1", "port": broker.port, "version": 5 if version == 5 else "3.1.1"}
     )
     wakeup = Wakeup()
-    connection = Connection(config, "fuzzed", OutgoingMessage("t", b"offline", 1, retain=True), wakeup, BrokerLimits(1))
+    will = OutgoingMessage("t", b"offline", 1, retain=True)
+    connection = Connection(config, "fuzzed", will, wakeup, BrokerLimits(1), Suspects("broker"))
     deadline = time.monotonic() + 60
     try:
         connection.open()

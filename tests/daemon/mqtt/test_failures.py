@@ -15,7 +15,7 @@ def tracker() -> FailureTracker:
 
 
 def failure(state: BrokerState) -> LinkError:
-    return LinkError(state, f"it is {state.value}")
+    return LinkError(state, f"it is {state.value}", may_be_taken_over=state is BrokerState.LOST)
 
 
 def test_failures_are_counted_by_kind_and_the_last_one_is_described() -> None:
@@ -61,8 +61,10 @@ def test_short_lived_connections_in_a_row_mean_another_client_with_our_id() -> N
         found, delay = failures.add(failure(BrokerState.LOST), 0.1)
         assert (found.state is BrokerState.CLIENT_ID_TAKEN) == (number >= SHORT_LIVED)
     assert "another client probably uses the client id 'gate', too" in str(found)
+    before, (found, _) = str(found), failures.add(failure(BrokerState.LOST), 0.1)
+    assert str(found) == before, "a number that grows would be a new line in the log each time"
     assert delay >= CAP / 2
-    assert (failures.counts.lost, failures.counts.client_id_taken) == (SHORT_LIVED - 1, 2)
+    assert (failures.counts.lost, failures.counts.client_id_taken) == (SHORT_LIVED - 1, 3)
     assert failures.last == str(found)
 
 
@@ -81,3 +83,17 @@ def test_another_failure_between_them_starts_the_count_again(between: BrokerStat
             found, _ = failures.add(failure(BrokerState.LOST), 0.1)
             assert found.state is BrokerState.LOST
         failures.add(failure(between), lasted)
+
+
+def test_losses_with_another_explanation_are_not_taken_for_another_client() -> None:
+    failures = tracker()
+    for _ in range(3 * SHORT_LIVED):
+        found, _ = failures.add(LinkError(BrokerState.LOST, "packet too large"), 0.1)
+        assert found.state is BrokerState.LOST
+
+
+def test_a_connection_that_is_used_differently_comes_soon() -> None:
+    failures = tracker()
+    for _ in range(6):
+        _, delay = failures.add(LinkError(BrokerState.LOST, "closed after a message"), 0.1, differs=True)
+        assert delay < 1.0

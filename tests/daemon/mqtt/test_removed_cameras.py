@@ -231,19 +231,6 @@ def test_a_refused_subscription_is_not_asked_for_again(removed: tuple[Sender, Re
     assert later.filters == []
 
 
-def test_a_broker_that_disconnects_whoever_subscribes_is_not_asked_a_third_time(
-    removed: tuple[Sender, RemovedCameras],
-) -> None:
-    _, cameras = removed
-    asked = []
-    for _ in range(4):
-        connection = Connection(answered=False)
-        cameras.connected(connection)
-        cameras.disconnected(connection)
-        asked.append(bool(connection.filters))
-    assert asked == [True, True, False, False]
-
-
 def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared(
     removed: tuple[Sender, RemovedCameras],
 ) -> None:
