@@ -1,6 +1,6 @@
 """Measures the CUDA kernels on this machine's GPU and compares with PyTorch and TensorRT; run by benchmarks/gpu/run.sh.
 
-    python benchmarks/gpu/measure.py --tests build/gpu/tests.xml
+    python benchmarks/gpu/measure.py --tests build/gpu/conformance.xml build/gpu/tests.xml
 
 Writes results/gpu.json and results/gpu.md after every part, so that a run that is cut off leaves what it has. A part
 that fails is named with its reason, and the others go on; the exit code is then 1. Peers that are not installed are
@@ -57,7 +57,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
     parser.add_argument("--warm-ups", type=int, default=500)
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--tests", type=Path, help="JUnit file of the gpu tests")
+    parser.add_argument("--tests", type=Path, nargs="+", default=[], help="JUnit files of the gpu tests")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
     return parser.parse_args(words)
 
@@ -115,12 +115,13 @@ def measure(device: DeviceContext, compiler: CubinMaker, arguments: argparse.Nam
         yield record
 
 
-def tests_of(file: Path | None) -> dict[str, Any]:
-    """Outcome of every gpu test by name, from pytest's JUnit file."""
-    if file is None or not file.is_file():
-        return {"failed_to_run": "no JUnit file of the tests"}
+def tests_of(files: list[Path]) -> dict[str, Any]:
+    """Outcome of every gpu test by name, from pytest's JUnit files."""
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing or not files:
+        return {"failed_to_run": f"no JUnit file {' or '.join(missing)}".strip()}
     outcomes = {}
-    for case in ElementTree.parse(file).iter("testcase"):
+    for case in (case for file in files for case in ElementTree.parse(file).iter("testcase")):
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
         words = "" if problem is None else problem.get("message", "")
         outcome = "passed" if problem is None else f"{problem.tag}: {next(iter(words.splitlines()), '')}"

@@ -32,10 +32,17 @@ if missing: sys.exit(f"{sys.executable} lacks {missing}: install them, or select
 "$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
 sys.exit(not found.available)' || exit
 
+# The table's cases run side by side where pytest-xdist is installed: most of their time is opening a context.
+parallel=()
+"$python" -c 'import xdist' 2>/dev/null && parallel=(--numprocesses auto)
+
 failed=0
+tests=("$work/conformance.xml" "$work/tests.xml")
+rm -f "${tests[@]}"
+pytest=("$python" -m pytest -p no:cacheprovider -W default -m gpu)
 "$python" benchmarks/gpu/compile_ahead.py || failed=1
-rm -f "$work/tests.xml"
-"$python" -m pytest -p no:cacheprovider -W default -m gpu --junitxml "$work/tests.xml" \
+"${pytest[@]}" "${parallel[@]}" --junitxml "${tests[0]}" -k conformance tests/plugins/cuda/test_gpu.py || failed=1
+"${pytest[@]}" --junitxml "${tests[1]}" -k "not conformance" \
   tests/plugins/cuda/test_gpu.py tests/toolchain/simulate/test_fused.py || failed=1
-"$python" benchmarks/gpu/measure.py --tests "$work/tests.xml" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
+"$python" benchmarks/gpu/measure.py --tests "${tests[@]}" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
 exit "$failed"

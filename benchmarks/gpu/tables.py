@@ -60,5 +60,5 @@ def network_table(rows: Sequence[Row], column: str) -> str:
 def _proof(tests: Row) -> str:
     if "failed_to_run" in tests:
         return f"The tests did not run: {tests['failed_to_run']}."
-    lines = [f"- {name}: {outcome}" for name, outcome in tests["outcomes"].items()]
+    lines = [f"- {name}: {outcome}" for name, outcome in tests["outcomes"].items() if outcome != "passed"]
     return "\n".join([f"{tests['passed']} passed, {tests['failed']} failed, {tests['skipped']} skipped.", "", *lines])

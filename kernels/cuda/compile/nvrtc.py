@@ -12,6 +12,7 @@ from edgemeta.kernels.cuda.compile.nvcc import toolkit_folders
 from edgemeta.kernels.cuda.compile.tool import CompilerError, first_error
 
 _FIRST_WITH_CUBINS = (11, 2)
+_FIRST_WITH_CACHE = (12, 9)
 
 
 def toolkit_libraries() -> list[Path]:
@@ -80,6 +81,11 @@ class Nvrtc:
         self._check(self._library.nvrtcGetSupportedArchs(numbers))
         return frozenset(f"sm_{number}" for number in numbers)
 
+    @property
+    def _without_its_cache(self) -> list[str]:
+        """The option against the cache of CUDA 12.9 and newer, whose hits have no resource report in the log."""
+        return ["--no-cache"] if self.release >= _FIRST_WITH_CACHE else []
+
     def run(self, path: Path, options: list[str]) -> tuple[bytes, str]:
         """Compile a file to a cubin. Raises CompilerError with the first error of the log."""
         with self._compiled(path, options) as (program, log):
@@ -97,8 +103,9 @@ class Nvrtc:
         text, name = path.read_bytes(), str(path).encode()
         self._check(self._library.nvrtcCreateProgram(byref(program), text, name, 0, None, None))
         try:
-            words = (c_char_p * len(options))(*(option.encode() for option in options))
-            status = self._library.nvrtcCompileProgram(program, len(options), words)
+            given = [*options, *self._without_its_cache]
+            words = (c_char_p * len(given))(*(option.encode() for option in given))
+            status = self._library.nvrtcCompileProgram(program, len(given), words)
             log = self._read(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if status != 0:
                 raise CompilerError(f"{path.parent.name}/{path.name}: {self.version} failed: {first_error(log)}")

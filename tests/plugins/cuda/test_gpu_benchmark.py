@@ -109,4 +109,5 @@ def test_table_1_compares_kernels_within_a_layer() -> None:
 
 
 def test_without_the_tests_file_the_report_says_so() -> None:
-    assert measure.tests_of(None) == {"failed_to_run": "no JUnit file of the tests"}
+    assert measure.tests_of([]) == {"failed_to_run": "no JUnit file"}
+    assert measure.tests_of([Path("absent.xml")]) == {"failed_to_run": "no JUnit file absent.xml"}

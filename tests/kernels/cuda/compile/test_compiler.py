@@ -46,6 +46,21 @@ def test_every_compiler_of_this_machine_compiles_for_its_targets(compiler: Compi
         assert re.fullmatch(r"(nvcc|nvrtc) \d+\.\d+(\.\d+)?", each.version)
 
 
+def test_every_compilation_reports_its_resources(compiler: Compiler, write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC's own cache gives a cubin without a report where two kernels have the same PTX (CUDA 12.9 and newer)."""
+    given = []
+    run = compiler.tool._library.nvrtcCompileProgram
+
+    def spy(program: object, count: int, words: list[bytes]) -> int:
+        given.append([words[k] for k in range(count)])
+        return int(run(program, count, words))
+
+    monkeypatch.setattr(compiler.tool._library, "nvrtcCompileProgram", spy)
+    for unused in (1, 2):
+        assert compiler.build(write(KERNEL, SIZE=256, UNUSED=unused), NANO).resources.registers
+    assert [b"--no-cache" in options for options in given] == [compiler.tool.release >= (12, 9)] * 2
+
+
 def test_a_compiler_error_names_file_and_line(compiler: Compiler, write) -> None:
     with pytest.raises(CompilerError, match=r"kernel\.cu: nvrtc .*kernel\.cu\(2\): error: .*missing_name") as failure:
         compiler.compile(write('extern "C" __global__ void kernel(int* out) {\n  *out = missing_name;\n}\n'), NANO)
