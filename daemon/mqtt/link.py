@@ -146,7 +146,10 @@ class MqttLink:
         return self._sender.is_quiet
 
     def close(self, timeout: float) -> None:
-        """Send live messages and `offline`, and disconnect, within `timeout` seconds. The rest stays in the outbox."""
+        """Send live messages and `offline`, and disconnect, within `timeout` seconds. The rest stays in the outbox.
+
+        Replayed messages that are not on disk yet are sent, too: it may be too slow to take them in time.
+        """
         self._close_by = time.monotonic() + timeout
         self._closing.set()
         self._wakeup.set()
@@ -264,15 +267,24 @@ class MqttLink:
         self._sender.disconnected()
 
     def _serve(self, connection: Connection) -> None:
-        """Move messages until the link closes and all live ones are sent, or its time is over."""
+        """Move messages until the link closes and nothing is left that would be lost, or its time is over."""
         check_at = 0.0
-        while not (self._closing.is_set() and (self._sender.is_quiet or time.monotonic() > self._close_by)):
-            pause = self._sender.send(connection, replay=not self._closing.is_set())
+        while not (self._closing.is_set() and (self._is_done or time.monotonic() > self._close_by)):
+            pause = self._sender.send(connection, replay=not (self._closing.is_set() and self._is_saved))
             now = time.monotonic()
             if now >= check_at:
                 self._check(connection)
                 check_at = now + min(CHECK_EVERY, self._config.ack_timeout / CHECKS)
             self._exchange(connection, min(pause, check_at - now))
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether all live messages are sent, and all others on disk or sent."""
+        return self._sender.is_quiet and self._is_saved
+
+    @property
+    def _is_saved(self) -> bool:
+        return self._outbox.in_memory_only == 0
 
     def _say_offline(self, connection: Connection) -> bool:
         """Publish `offline`; return whether the broker acknowledged it.

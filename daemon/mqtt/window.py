@@ -59,4 +59,4 @@ class Window:
                 self._shrunk_ns = now
                 self._size = min(self._size, max(1, len(self._recent) - 1))
         elif took < 3 * soon // 4 and in_flight >= self.size - 1:
-            self._size = min(self._size + 1, WINDOW)
+            self._size = min(self._size + 1, self.limit)

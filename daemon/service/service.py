@@ -166,6 +166,7 @@ class Service:
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
         self._telemetry.publish_stats()
+        self._outbox_writer.hurry()
         self._link.close(deadline.minus(OUTBOX_NEEDS).left)
         self._outbox_writer.close(deadline.left)
         if worker_ended:

@@ -22,14 +22,20 @@ from edgemeta.daemon.mqtt.outbox.lateness import LIVE_FOR_NS, Lateness
 from edgemeta.daemon.mqtt.outbox.memory import Memory
 from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS, Patience
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
+from edgemeta.daemon.mqtt.outbox.rows import Row
 from edgemeta.daemon.mqtt.outbox.spans import Spans
-from edgemeta.daemon.mqtt.outbox.store import Row
 from edgemeta.daemon.runtime.clock import NS
 
 log = logging.getLogger(__name__)
 
 DISK_ANSWERS_WITHIN = 10.0
 """Seconds after which a read or write counts as hanging. Memory cards do take seconds."""
+
+DISK_SLOW_AFTER = 2.0
+"""Seconds of writing in one go after which the disk counts as slow."""
+
+DISK_SLOW_FOR = 30.0
+"""Seconds for which it then does, so that the state of a disk does not flap."""
 
 READ_BELOW = 250
 """With fewer messages than this read from disk, more are read."""
@@ -72,6 +78,7 @@ class Outbox:
         self._disk = OnDisk()
         self._no_disk: str | None = "it is not open yet"
         self._disk_busy_since: float | None = None
+        self._disk_slow_at = -DISK_SLOW_FOR
         self._readable = False
         self._replayed = self._dropped = self._expired = self._damaged = self._written_bytes = 0
         self.changed = threading.Event()
@@ -204,7 +211,7 @@ class Outbox:
     def stats(self) -> OutboxStats:
         """Current outbox statistics."""
         with self._lock:
-            reason = self._no_disk or self._hanging
+            reason = self._no_disk or self._slowness
             return OutboxStats(
                 place="disk" if reason is None else "memory",
                 reason=reason,
@@ -320,6 +327,15 @@ class Outbox:
         with self._lock:
             self._drop_unwritten(time.monotonic_ns() - self._age_ns)
 
+    def report_damaged(self, topics: Sequence[str]) -> None:
+        """Count messages that the disk has damaged; topics: empty for those of other boots, or unknown ones."""
+        with self._lock:
+            if topics and not self._damaged:
+                log.warning("outbox: the disk has damaged %d messages; they are dropped, more are counted", len(topics))
+            self._damaged += len(topics)
+            for topic in filter(None, topics):
+                self._on_dropped(topic, 1)
+
     def use_disk(self, disk: OnDisk) -> None:
         """A file is open: its messages will be replayed. Whether it accepts more is reported by `report_disk`."""
         with self._lock:
@@ -342,20 +358,32 @@ class Outbox:
 
     @contextmanager
     def disk_busy(self) -> Iterator[None]:
-        """Mark that the disk is read or written; if this lasts too long, the disk hangs."""
-        self._disk_busy_since = time.monotonic()
+        """Mark that the disk is read or written; if this lasts too long, the disk is slow, and then it hangs."""
+        self._disk_busy_since = began = time.monotonic()
         try:
             yield
         finally:
             self._disk_busy_since = None
+            ended = time.monotonic()
+            if ended - began > DISK_SLOW_AFTER:
+                self._disk_slow_at = ended
+
+    @property
+    def disk_is_slow(self) -> bool:
+        """Whether the disk took long lately."""
+        return time.monotonic() - self._disk_slow_at < DISK_SLOW_FOR
 
     # -- with the lock held
 
     @property
-    def _hanging(self) -> str | None:
+    def _slowness(self) -> str | None:
         since = self._disk_busy_since
-        hangs = since is not None and time.monotonic() - since > DISK_ANSWERS_WITHIN
-        return "the disk does not respond" if hangs else None
+        busy = 0.0 if since is None else time.monotonic() - since
+        if busy > DISK_ANSWERS_WITHIN:
+            return "the disk does not respond"
+        if busy > DISK_SLOW_AFTER or self.disk_is_slow:
+            return f"the disk is slow: it has needed more than {DISK_SLOW_AFTER:g} s to write"
+        return None
 
     def _next(self, queue: deque[Delivery]) -> Delivery | None:
         while queue:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from edgemeta.daemon.mqtt.outbox.rows import COLUMNS, Values, select, whole
 from edgemeta.daemon.mqtt.outbox.store import DamagedError, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -96,13 +97,15 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + companion).unlink(missing_ok=True)
 
 
-def readable(path: Path, order: str) -> Iterator[tuple[object, ...]]:
-    """Yield rows of a damaged file in one order until reading fails: in both orders, all but the damaged middle."""
+def readable(path: Path, order: str) -> Iterator[Values]:
+    """Yield intact rows of a damaged file in one order until reading fails: in both orders, all but its middle."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            yield from database.execute(
-                "SELECT number, boot, made_ns, utc_ns, topic, qos, payload FROM messages "  # noqa: S608 - two constants
-                f"WHERE typeof(number) = 'integer' AND typeof(payload) = 'blob' ORDER BY number {order}"
-            )
+            database.text_factory = bytes
+            has_checksums = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'checksums'").fetchone()
+            query = select(COLUMNS, has_checksums is not None)
+            for row in database.execute(f"{query} ORDER BY number {order}"):
+                if (intact := whole(row[:-1], row[-1])) is not None:
+                    yield intact
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         return  # the rest cannot be read

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from edgemeta.daemon.config.broker import OutboxConfig
-from edgemeta.daemon.mqtt.outbox.store import Row
+from edgemeta.daemon.mqtt.outbox.rows import Row
 from edgemeta.daemon.runtime.clock import NS, Clock
 
 MEGABYTE = 1_000_000

@@ -10,16 +10,16 @@ full disk (docs/decisions/0018).
 import errno
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from edgemeta.daemon.config.data_folder import make_folder
-from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
+from edgemeta.daemon.mqtt.outbox.rows import COLUMNS, Row, Values, checksum, delivery_of, select, whole
 from edgemeta.model.errors import EdgemetaError
 
 APPLICATION_ID = 0x65646D74
@@ -29,7 +29,7 @@ _MAGIC = b"SQLite format 3\0"
 _OWNER = slice(68, 72)
 """Where SQLite's header has the application id."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SPARE_PAGES = 256
 """Free pages (1 MB) above which an empty outbox frees its disk space."""
 
@@ -42,7 +42,6 @@ BATCH_ROWS = 100
 _GROWTH_PAGES = 64
 """Pages (256 KB) by which the file grows beyond what is needed now."""
 
-_COLUMNS = "number, boot, made_ns, utc_ns, topic, qos, payload"
 _VALUES = "VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SIZES = f"length(CAST(topic AS BLOB)) + length(payload) + {ROW_OVERHEAD}"
 _MISSHAPEN = ("no such", "table ")
@@ -55,6 +54,12 @@ _SCHEMA = """
     CREATE TABLE ledger (count INTEGER NOT NULL, bytes INTEGER NOT NULL);
     INSERT INTO ledger VALUES (0, 0);
 """
+
+_CHECKSUMS = f"""
+    CREATE TABLE checksums (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
+    PRAGMA user_version = {SCHEMA_VERSION};
+"""
+"""What version 2 added."""
 
 
 class StoreError(EdgemetaError):
@@ -69,18 +74,6 @@ class DamagedError(StoreError):
     """The outbox file is not an SQLite file, or damaged."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """A stored message without its payload. utc_ns is None if the clock was not synchronized."""
-
-    number: int
-    this_boot: bool
-    topic: str
-    size: int
-    made_ns: int
-    utc_ns: int | None
-
-
 class Store:
     """Messages in the order of their numbers. `count`, `bytes` and `last` (number) are those of the last commit.
 
@@ -90,8 +83,8 @@ class Store:
     def __init__(self, path: Path, boot: str, first: int = 1) -> None:
         """Open or create the file. New messages get numbers from `first` on or higher. Raises StoreError."""
         self.path = path
-        self._boot = boot
-        self.unreadable = 0
+        self._boot = boot.encode()
+        self._damaged: list[str] = []
         self._most_pages = 0
         try:
             make_folder(path.parent)
@@ -138,17 +131,32 @@ class Store:
             self._db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
             self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // 2 // self._page}")
             self._db.execute("PRAGMA secure_delete = OFF")  # else removed content is overwritten with zeros
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version == 0 and not self.read_only:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-        elif version != SCHEMA_VERSION:
-            raise StoreError(f"outbox file {self.path} has version {version}, expected {SCHEMA_VERSION}")
+        self._complete()
         ledger = self._db.execute("SELECT count, bytes FROM ledger").fetchall()
         (last,) = self._db.execute("SELECT max(number) FROM messages").fetchone()
         if len(ledger) != 1 or not all(isinstance(value, int) and value >= 0 for value in ledger[0]):
             raise DamagedError(f"outbox file {self.path} is damaged: its ledger is {ledger}")
         self.count, self.bytes = self._ledger = ledger[0]
         self.last = max(last or 0, first - 1)
+
+    def _complete(self) -> None:
+        """Create the tables of a new file, and the one that a file of version 1 lacks: on a full disk it goes without.
+
+        Raises StoreError for any other version.
+        """
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0 and not self.read_only:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_CHECKSUMS} COMMIT;")
+        elif version == 1 and not self.read_only:
+            try:
+                with self._translated_errors():
+                    self._db.executescript(f"BEGIN IMMEDIATE; {_CHECKSUMS} COMMIT;")
+            except FullError:
+                self._db.execute("ROLLBACK")
+        elif version not in (1, SCHEMA_VERSION):
+            raise StoreError(f"outbox file {self.path} has version {version}, expected {SCHEMA_VERSION}")
+        (now,) = self._db.execute("PRAGMA user_version").fetchone()
+        self._has_checksums = now == SCHEMA_VERSION
 
     def _expect_own_log(self) -> None:
         """Raise DamagedError or StoreError where there is a log beside a file that is no outbox.
@@ -201,31 +209,41 @@ class Store:
         """
         grown = sum(delivery.message.size for delivery, _ in added)
         self.reserve(grown)
-        numbers = list(range(self.last + 1, self.last + 1 + len(added)))
-        rows = (
-            (number, self._boot, delivery.message.made_ns, utc_ns, *_columns(delivery.message))
-            for number, (delivery, utc_ns) in zip(numbers, added, strict=True)
-        )
+        rows: list[Values] = [
+            (number, self._boot, one.made_ns, utc_ns, one.topic.encode(), one.qos, one.payload)
+            for number, (one, utc_ns) in enumerate(((each.message, utc_ns) for each, utc_ns in added), self.last + 1)
+        ]
         with self._translated_errors():
             if sync:
                 self._db.execute("PRAGMA synchronous = FULL")
             try:
                 with self._transaction():
-                    self._db.executemany(f"INSERT INTO messages {_VALUES}", rows)
+                    self._insert("INSERT", rows)
                     self._write_ledger(self.count + len(added), self.bytes + grown)
             finally:
                 if sync:
                     self._db.execute("PRAGMA synchronous = NORMAL")
         self.last += len(added)
         self._bound_log()
-        return numbers
+        return [row[0] for row in rows]
+
+    def _insert(self, verb: str, rows: Sequence[Values]) -> None:
+        """Insert rows with their checksums; topic and boot are text in the file."""
+        self._db.executemany(
+            f"{verb} INTO messages {_VALUES}",
+            ((*row[:1], row[1].decode(), *row[2:4], row[4].decode(), *row[5:]) for row in rows),
+        )
+        if self._has_checksums:
+            sums = ((row[0], checksum(row)) for row in rows)
+            self._db.executemany("INSERT OR REPLACE INTO checksums VALUES (?, ?)", sums)
 
     def remove(self, first: int, last: int) -> None:
         """Remove the messages with these numbers. Raises StoreError; then nothing has changed."""
         self.expect_writable()
         with self._translated_errors(), self._transaction():
             count, size = self._sum("WHERE number BETWEEN ? AND ?", first, last)
-            self._db.execute("DELETE FROM messages WHERE number BETWEEN ? AND ?", (first, last))
+            for table in self._tables:
+                self._db.execute(f"DELETE FROM {table} WHERE number BETWEEN ? AND ?", (first, last))  # noqa: S608
             left = self.count - count, self.bytes - size
             if min(left) < 0:  # the file was modified by others
                 left = self._sum()
@@ -235,18 +253,29 @@ class Store:
     def load(self, after: int, until: int, limit: int) -> tuple[list[Delivery], int]:
         """Read the oldest messages with after < number <= until; return them and the last number that was read.
 
-        Rows without a valid message, in a file that was modified by others, are removed and counted as `unreadable`.
+        Damaged rows, and those without a valid message, are removed; `take_damaged` says which.
         """
         with self._translated_errors():
             rows = self._db.execute(
-                "SELECT number, boot, made_ns, topic, qos, payload FROM messages "
-                "WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-                (after, until, limit),
+                f"{self._select} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?", (after, until, limit)
             ).fetchall()
-        read = [(row[0], self._delivery(*row)) for row in rows]
-        self._remove_unreadable([number for number, delivery in read if delivery is None])
+        found = [(row, whole(row[:-1], row[-1])) for row in rows]
+        self._remove_damaged([row for row, intact in found if intact is None])
         reached = rows[-1][0] if len(rows) == limit else until
-        return [delivery for _, delivery in read if delivery is not None], reached
+        return [delivery_of(intact, self._boot) for _, intact in found if intact is not None], reached
+
+    @property
+    def _select(self) -> str:
+        return select(COLUMNS, self._has_checksums)
+
+    @property
+    def _tables(self) -> Sequence[str]:
+        return ("messages", "checksums") if self._has_checksums else ("messages",)
+
+    def take_damaged(self) -> list[str]:
+        """Return the topics of damaged messages since the last call; empty for those of other boots, or unknown."""
+        damaged, self._damaged = self._damaged, []
+        return damaged
 
     def oldest(self, limit: int) -> list[Row]:
         """Return the oldest messages, without payloads."""
@@ -259,7 +288,7 @@ class Store:
         return [
             Row(
                 number,
-                boot == self._boot.encode(),
+                boot == self._boot,
                 topic.decode(errors="replace") if isinstance(topic, bytes) else "",
                 ROW_OVERHEAD + (size if isinstance(size, int) else 0),
                 made_ns if isinstance(made_ns, int) else 0,
@@ -268,27 +297,28 @@ class Store:
             for number, boot, topic, size, made_ns, utc_ns in rows
         ]
 
-    def rows(self) -> Iterator[tuple[object, ...]]:
-        """Yield all rows for `take_over`."""
+    def rows(self) -> Iterator[Values]:
+        """Yield all intact rows for `take_over`."""
         with self._translated_errors():
-            yield from self._db.execute(f"SELECT {_COLUMNS} FROM messages ORDER BY number")  # noqa: S608 - a constant
+            for row in self._db.execute(f"{self._select} ORDER BY number"):
+                if (intact := whole(row[:-1], row[-1])) is not None:
+                    yield intact
 
-    def take_over(self, rows: Iterator[tuple[object, ...]]) -> int:
+    def take_over(self, rows: Iterator[Values]) -> int:
         """Add rows of another file with their numbers; return how many of them are new. Raises StoreError.
 
         After an error some are added and the ledger is wrong: the file must be discarded.
         """
-        before = self._db.total_changes
+        (before,) = self._db.execute("SELECT count(*) FROM messages").fetchone()
         while batch := list(islice(rows, BATCH_ROWS)):
             self.reserve(sum(len(value) for row in batch for value in row if isinstance(value, (bytes, str))))
             with self._translated_errors(), self._transaction():
-                self._db.executemany(f"INSERT OR IGNORE INTO messages {_VALUES}", batch)
+                self._insert("INSERT OR IGNORE", batch)
             self._bound_log()
-        added = self._db.total_changes - before
         with self._translated_errors(), self._transaction():
             self._write_ledger(*self._sum())
             self.last = max(self.last, *self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone())
-        return added
+        return int(self.count - before)
 
     def give_space_back(self) -> None:
         """Shrink the file if it is empty."""
@@ -326,30 +356,14 @@ class Store:
         ).fetchone()
         return count, size
 
-    def _delivery(
-        self, number: int, boot: object, made_ns: object, topic: object, qos: object, payload: object
-    ) -> Delivery | None:
-        """Return a row's message; None if its columns are invalid."""
-        if not isinstance(topic, bytes) or not isinstance(payload, bytes) or qos not in (0, 1):
-            return None
-        try:
-            text = topic.decode()
-        except UnicodeDecodeError:
-            return None
-        if not 0 < len(topic) < 65536 or any(letter in text for letter in "+#\0"):
-            return None
-        this_boot = boot == self._boot.encode()
-        made = made_ns if this_boot and isinstance(made_ns, int) else time.monotonic_ns()
-        message = OutgoingMessage(text, payload, 1 if qos == 1 else 0, retain=False, kept=True, made_ns=made)
-        return Delivery(message, this_boot=this_boot, replayed=True, row=number)
-
-    def _remove_unreadable(self, numbers: list[int]) -> None:
-        if not numbers or self.read_only:
+    def _remove_damaged(self, rows: list[tuple[Any, ...]]) -> None:
+        if not rows or self.read_only:
             return
         with suppress(FullError), self._translated_errors(), self._transaction():  # else they are skipped again
-            self._db.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in numbers])
+            for table in self._tables:
+                self._db.executemany(f"DELETE FROM {table} WHERE number = ?", [row[:1] for row in rows])  # noqa: S608
             self._write_ledger(*self._sum())
-            self.unreadable += len(numbers)
+            self._damaged += [_topic_of(row, self._boot) for row in rows]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -378,8 +392,9 @@ class Store:
             raise DamagedError(f"outbox file {self.path} is damaged: a name in it is not text") from error
 
 
-def _columns(message: OutgoingMessage) -> tuple[str, int, bytes]:
-    return message.topic, message.qos, message.payload
+def _topic_of(row: tuple[Any, ...], boot: bytes) -> str:
+    """Return the topic of a damaged row, as far as it is one of this boot."""
+    return row[4].decode(errors="replace") if row[1] == boot and isinstance(row[4], bytes) else ""
 
 
 def _reason(error: sqlite3.OperationalError) -> str:

@@ -48,6 +48,9 @@ RETRY_FIRST, RETRY_CAP = 1.0, 60.0
 """Seconds until a disk that failed is tried again: the first time, and at most. The waits start again only after the
 disk was usable for the longer time, so that the state of an unstable disk changes at most twice a minute."""
 
+ADD_NS = NS
+"""Time that one poll may spend on adding, on a slow disk: then it looks what else is due."""
+
 REMOVE_NS = NS // 5
 """Time that one poll may spend on removing: there may be hundreds of thousands of messages to remove."""
 
@@ -83,6 +86,7 @@ class OutboxWriter:
         self._aged_ns = 0
         self._gone_checked_ns = 0
         self._gone = False
+        self._hurries = self._says_slow = False
         self._closing = threading.Event()
         self._thread = guarded_thread("outbox", self._run, on_fatal)
 
@@ -90,6 +94,11 @@ class OutboxWriter:
         """Open the file and start the thread."""
         self.open()
         self._thread.start()
+
+    def hurry(self) -> None:
+        """Write everything from now on, while the link sends what it still can."""
+        self._hurries = True
+        self._outbox.changed.set()
 
     def close(self, timeout: float) -> None:
         """Write all messages that were not answered, flush and close the file; give up after `timeout` seconds."""
@@ -120,6 +129,7 @@ class OutboxWriter:
             self.open()
         elif self._store is not None:
             try:
+                self._read(self._store)
                 self._update(self._store, due)
                 if self._store is not None:
                     self._read(self._store)
@@ -132,9 +142,10 @@ class OutboxWriter:
     def flush(self) -> None:
         """Write all messages, and close the file."""
         if self._store is not None:
-            for write in (self._remove, partial(self._add, everything=True)):
+            everything = partial(self._add, everything=True)
+            for write in (everything, self._remove, everything):  # a full disk has room after removing
                 try:
-                    if not self._store.read_only:
+                    if not (self._store.read_only or self._gone):
                         write(self._store)
                 except StoreError as error:
                     self._keep_in_memory(error)
@@ -149,7 +160,17 @@ class OutboxWriter:
             with self._outbox.disk_busy():
                 self.poll()
             self._outbox.report_written(written_bytes())
+            self._log_slowness()
         self.flush()
+
+    def _log_slowness(self) -> None:
+        """Say once when the disk becomes slow, and when it no longer is."""
+        slow = self._outbox.disk_is_slow
+        if slow and not self._says_slow:
+            log.warning("outbox: the disk is slow; messages are sent from memory, the newest %d MB", self._memory)
+        elif self._says_slow and not slow:
+            log.info("outbox: the disk is no longer slow")
+        self._says_slow = slow
 
     def _update(self, store: Store, due: bool) -> None:
         """Remove and add messages. On a disk that failed before, messages are added only when the next attempt is due.
@@ -169,6 +190,8 @@ class OutboxWriter:
         except DamagedError:
             raise
         except StoreError as error:
+            if not (self._gone or store.read_only) and self._is_gone(store, due=True):
+                return  # for that reason; the next poll replaces it
             self._reopen = not isinstance(error, FullError)
             self._keep_in_memory(error)
 
@@ -185,7 +208,7 @@ class OutboxWriter:
             self._remove(store)
             self._removes = True
         if due or self._reason is None:
-            self._add(store, everything=False, sync=bool(due and self._reported))
+            self._add(store, everything=self._hurries, sync=bool(due and self._reported))
         if due:
             store.reserve(ROOM)
             self._report_usable(store)
@@ -227,7 +250,10 @@ class OutboxWriter:
 
     def _add(self, store: Store, everything: bool, sync: bool = False) -> None:
         """Commit the messages that have waited long enough."""
-        batches = list(_batches(self._outbox.due(everything), BATCH_BYTES if self._reason is None else SMALL_BATCH))
+        messages = self._outbox.due(everything)
+        if everything and not messages and not self._unsynced:
+            return
+        batches = list(_batches(messages, BATCH_BYTES if self._reason is None else SMALL_BATCH))
         now = time.monotonic_ns()
         sync = sync or everything or (self._unsynced and now - self._synced_ns >= SYNC_AFTER_NS)
         if sync and not batches:
@@ -238,6 +264,9 @@ class OutboxWriter:
             )
             self._unsynced = True
             self._outbox.written(batch, numbers, _figures(store))
+            self._read(store)
+            if not everything and time.monotonic_ns() - now > ADD_NS:
+                return
         if sync:
             self._synced_ns, self._unsynced = now, False
 
@@ -254,6 +283,7 @@ class OutboxWriter:
         if span is not None:
             deliveries, reached = store.load(*span, READ_AT_ONCE)
             self._outbox.load(span, deliveries, reached, _figures(store))
+            self._outbox.report_damaged(store.take_damaged())
 
     def _keep_bounds(self, store: Store) -> None:
         """Drop the oldest messages on disk while they are too many bytes, or too old (checked every second)."""

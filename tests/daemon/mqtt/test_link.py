@@ -14,6 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.store import Store, StoreError
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
@@ -77,6 +78,23 @@ def test_messages_of_several_threads_are_complete_and_in_order_after_the_broker_
         assert [int(message.payload.removesuffix(filling)) for message in received] == list(range(25))
     assert link.flush(60.0)
     assert (waiting(link), link.connects) == (0, 1)
+
+
+def test_a_stop_sends_what_the_disk_has_not_taken(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits on disk can be sent by the next start; what is in memory only, not."""
+
+    def fail(*_arguments: object, **_keys: object) -> None:
+        raise StoreError("the disk fails")
+
+    broker.stop()
+    monkeypatch.setattr(Store, "add", fail)
+    link = make_link(broker.port)
+    for value in range(200):
+        link.send(number(value))
+    broker.start()
+    wait_until(lambda: link.connected)
+    link.close(30.0)
+    assert [int(payload) for payload in link.delivered.payloads] == list(range(200))
 
 
 def test_only_the_links_thread_sends_and_receives(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced
-from edgemeta.daemon.mqtt.outbox.store import DamagedError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.store import _CHECKSUMS, DamagedError, Store, StoreError
+from tests.daemon.mqtt.outbox.conftest import Bench, drain, message
 from tests.daemon.mqtt.outbox.test_store import ALL, BOOT, deliveries, filled, values
+
+FRAME = "edgemeta/t/front/frame"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,105 @@ def test_rows_that_hold_no_message_are_passed_by_and_counted(tmp_path: Path) -> 
         database.commit()
     store = Store(path, BOOT)
     assert values(store) == [8]
-    assert (store.unreadable, store.count) == (7, 1)
+    assert (store.take_damaged(), store.count) == (["\ufffd", "a/+/b", "", *[FRAME] * 3, "a\0"], 1)
+    assert store.take_damaged() == []
+    store.close()
+
+
+def flipped(path: Path, before: bytes, after: bytes) -> None:
+    content = path.read_bytes()
+    assert content.count(before) == 1
+    path.write_bytes(content.replace(before, after))
+
+
+def test_a_flipped_bit_is_found_the_message_dropped_counted_and_said(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite has no checksums: a flipped bit in a payload is valid to it."""
+    outbox = bench.make()
+    for number in range(5):
+        outbox.offer(message(1000 + number))
+    outbox.poll()
+    assert bench.path is not None
+    bench.kill(outbox)
+    flipped(bench.path, b"1002", b"1012")
+    outbox = bench.make()
+    outbox.begin()
+    assert drain(outbox) == [1000, 1001, 1003, 1004]
+    assert outbox.stats.damaged == 1
+    assert outbox.stats.waiting == 0
+    assert bench.dropped == {"t/front/frame": 1}
+    assert caplog.text.count("the disk has damaged 1 messages; they are dropped") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "topic = 't/other/frame'",
+        "boot = 'another'",
+        "made_ns = made_ns + 1",
+        "utc_ns = 5",
+        "qos = 0",
+        "payload = x'31'",
+        "number = 77",
+    ],
+)
+def test_every_column_is_in_the_checksum(tmp_path: Path, change: str) -> None:
+    path = filled(tmp_path / "o", 3)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"UPDATE messages SET {change} WHERE number = 2")
+        if "number" in change:
+            database.execute(f"UPDATE checksums SET {change} WHERE number = 2")
+        database.commit()
+    store = Store(path, BOOT)
+    assert values(store) == [1, 3]
+    assert len(store.take_damaged()) == 1
+    store.close()
+
+
+def version_1(path: Path, count: int) -> Path:
+    """A file as the first version wrote it."""
+    filled(path, count)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE checksums")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    return path
+
+
+def test_a_file_of_version_1_is_upgraded_in_place_and_its_messages_are_sent(tmp_path: Path) -> None:
+    path = version_1(tmp_path / "o", 3)
+    store = Store(path, BOOT)
+    store.add(deliveries(4, 2))
+    assert values(store) == [1, 2, 3, 4, 5]
+    store.remove(1, 4)
+    store.close()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("SELECT number FROM checksums").fetchall() == [(5,)]
+
+
+def test_a_file_of_version_1_is_used_as_it_is_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = version_1(tmp_path / "o", 3)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.store._CHECKSUMS", f"PRAGMA max_page_count = 1; {_CHECKSUMS}")
+    store = Store(path, BOOT)
+    store.add(deliveries(4, 1))
+    assert values(store) == [1, 2, 3, 4]
+    store.remove(1, 3)
+    assert (store.count, values(store)) == (1, [4])
+    store.close()
+    monkeypatch.undo()
+    store = Store(path, BOOT)
+    store.add(deliveries(5, 1))
+    assert values(store) == [4, 5]
+    store.close()
+
+
+def test_damaged_messages_of_a_damaged_file_are_not_recovered(tmp_path: Path) -> None:
+    path = filled(tmp_path / "o", 3)
+    flipped(path, b"edgemeta/t/front/frame2", b"edgemeta/t/front/frame7")
+    store = replaced(DamagedError("outbox file o is damaged"), path, BOOT, 1)
+    assert values(store) == [1, 3]
     store.close()
 
 

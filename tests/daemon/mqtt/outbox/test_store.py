@@ -170,8 +170,8 @@ def test_a_file_that_was_never_finished_is_finished(tmp_path: Path) -> None:
 def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = filled(tmp_path / "o", 3)
     with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 2")
-    with pytest.raises(StoreError, match="has version 2, expected 1"):
+        database.execute("PRAGMA user_version = 3")
+    with pytest.raises(StoreError, match="has version 3, expected 2"):
         open_store(path, BOOT)
 
 

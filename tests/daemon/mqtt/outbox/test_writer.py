@@ -267,3 +267,43 @@ def test_a_stop_while_the_disk_hangs_says_nothing_of_no_messages(
     assert caplog.messages == ["outbox: the disk does not respond, 1 messages may be lost"]
     answers.set()
     outbox.writer.close(60)
+
+
+def test_a_slow_disk_is_a_state_and_said_once_per_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_SLOW_AFTER", 0.05)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_SLOW_FOR", 0.5)
+    outbox = bench.make()
+    add = Store.add
+
+    def add_slowly(*arguments: Any, **keys: Any) -> list[int]:
+        time.sleep(0.1)
+        return add(*arguments, **keys)
+
+    with monkeypatch.context() as slow, caplog.at_level(logging.INFO):
+        slow.setattr(Store, "add", add_slowly)
+        outbox.writer._thread.start()
+        for number in range(3):
+            outbox.offer(message(number))
+            wait_until(lambda: outbox.in_memory_only == 0, "the message to be written")
+        wait_until(lambda: outbox.stats.place == "memory", "the outbox to say that its disk is slow")
+        assert outbox.stats.reason == "the disk is slow: it has needed more than 0.05 s to write"
+        wait_until(lambda: "no longer slow" in caplog.text, "the outbox to say that it is fast again")
+        assert outbox.stats.place == "disk"
+    outbox.writer.close(60)
+    assert [text for text in caplog.messages if "slow" in text] == [
+        "outbox: the disk is slow; messages are sent from memory, the newest 8 MB",
+        "outbox: the disk is no longer slow",
+    ]
+
+
+def test_a_stop_writes_before_it_removes_and_from_the_moment_it_hurries(bench: Bench) -> None:
+    outbox = bench.make()
+    outbox.begin()
+    outbox.offer(message(1))
+    outbox.poll()
+    assert outbox.in_memory_only == 1
+    outbox.writer.hurry()
+    outbox.poll()
+    assert outbox.in_memory_only == 0
