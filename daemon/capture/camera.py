@@ -4,14 +4,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgemeta.daemon.capture.frame_check import FrameCheck
 from edgemeta.daemon.capture.frame_filter import FrameFilter
-from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError
+from edgemeta.daemon.capture.retry import Retry
+from edgemeta.daemon.capture.retry_delays import RetryDelays
+from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceWaiting
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState
-from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
@@ -23,6 +24,12 @@ GRACE = 5.0
 
 STEADY_AFTER_NS = 5 * NS
 """How long a source must run before its next failure is retried with the initial delay."""
+
+RAN_AFTER_NS = 2 * NS
+"""How long a source must run before it is opened again at once where nothing is wrong with it."""
+
+REPORTED_EVERY_NS = 10 * NS
+"""How often further failures are reported while nothing else changes: an offline camera fails twice a second."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Camera:
         self.name = name
         self._source = source
         self._config = config
-        self._backoff = Backoff(config.retry.initial_delay, config.retry.max_delay)
+        self._delays = RetryDelays(config.retry)
         self._deliver = deliver
         self._on_status = on_status
         self._last_error: str | None = None
@@ -69,8 +76,9 @@ class Camera:
         self.heartbeat = Heartbeat(f"camera {name}")
         self.status: CameraStatus | None = None
         """The last reported status; None before the start."""
-        self.failures = 0
-        """Number of failures of the source, failed attempts to reopen it included."""
+        self._failures = 0
+        self._reported_ns = 0
+        self._began_ns: int | None = None
         self.outages = 0
         """Number of changes from running to failed."""
         self.runs = 0
@@ -80,9 +88,13 @@ class Camera:
         self._thread = guarded_thread(f"camera {name}", self._run, on_fatal)
 
     def start(self) -> None:
-        """Start to open the source and to read it."""
+        """Start to open the source and to read it. Without a thread it fails until the next reload."""
         self._set_status(CameraState.OPENING)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._failures += 1
+            self._set_status(CameraState.FAILED, f"has no thread of its own: {error}")
 
     def stop(self) -> None:
         """Ask the thread to end; `join` waits for it."""
@@ -90,8 +102,14 @@ class Camera:
 
     def join(self, timeout: float) -> None:
         """Wait for the thread to end; one that hangs in its source is abandoned."""
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
         self._set_status(CameraState.STOPPED)
+
+    @property
+    def failures(self) -> int:
+        """Reported failures of the source, failed attempts to reopen it included."""
+        return self.status.failures if self.status is not None else 0
 
     @property
     def frame_interval(self) -> float:
@@ -102,6 +120,7 @@ class Camera:
         while not self._stopping.is_set():
             try:
                 self.heartbeat.expect_within("opening its source", self._config.frame_timeout + GRACE)
+                self._began_ns = None
                 self._source.open()
                 self._read()
             except SourceEnded:
@@ -109,23 +128,34 @@ class Camera:
                 self.heartbeat.clear()
                 return
             except SourceError as error:
-                self.failures += 1
-                self._set_status(CameraState.FAILED, str(error))
+                delay = self._fail(error)
+            else:
+                break
             finally:
                 self._source.close()
-            delay = self._backoff.next()
             self.heartbeat.expect_within("waiting for the next attempt", delay + GRACE)
             self._stopping.wait(delay)
         self.heartbeat.clear()
+
+    def _fail(self, error: SourceError) -> float:
+        """Note a failure; return the seconds until the next attempt."""
+        self._failures += 1
+        ran = self._began_ns is not None and time.monotonic_ns() - self._began_ns > RAN_AFTER_NS
+        if not (ran and error.retry is Retry.RESUME):
+            self._set_status(CameraState.FAILED, str(error))
+        return self._delays.after(error.retry, ran)
 
     def _read(self) -> None:
         """Deliver frames at the source's interval; a late frame delays the following ones."""
         check = FrameCheck(self._config.frozen_after, self._config.black_after)
         filter_ = FrameFilter(self._config)
-        first_ns = 0
         due_ns = time.monotonic_ns()
         while not self._stopping.wait(self._until(due_ns)):
-            frame = self._source.read()
+            try:
+                frame = self._source.read()
+            except SourceWaiting as waiting:
+                self._set_status(CameraState.OPENING, str(waiting))
+                continue
             if self._stopping.is_set():
                 return
             warning = check.check(frame) if self._source.live else None
@@ -135,10 +165,10 @@ class Camera:
                 self._deliver(self.name, passed)
             self.last_frame_ns = frame.captured_ns
             self._set_status(CameraState.RUNNING, warning)
-            if not first_ns:
-                first_ns = frame.captured_ns
+            if self._began_ns is None:
+                self._began_ns = frame.captured_ns
                 self.runs += 1
-            if frame.captured_ns - first_ns > STEADY_AFTER_NS:
+            if frame.captured_ns - self._began_ns > STEADY_AFTER_NS:
                 self._recover()
             due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
 
@@ -150,22 +180,29 @@ class Camera:
 
     def _recover(self) -> None:
         """Reset the retry delay: the source runs steadily."""
-        self._backoff.reset()
+        self._delays.reset()
         if self._last_error is not None:
             self._last_error = None
             log.info("camera %s: recovered", self.name, extra={"camera": self.name})
 
     def _set_status(self, state: CameraState, reason: str | None = None) -> None:
-        """Report a change of state; the same error again is reported once, and nothing after `stopped`."""
+        """Report a change of state, nothing after `stopped`; further failures alone only from time to time."""
         with self._status_lock:
-            before = self.status
-            if before and ((before.state, before.reason) == (state, reason) or before.state is CameraState.STOPPED):
+            before, now = self.status, time.monotonic_ns()
+            if before and before.state is CameraState.STOPPED:
+                return
+            if before and (before.state, before.reason) == (state, reason):
+                if before.failures != self._failures and now - self._reported_ns > REPORTED_EVERY_NS:
+                    self._report(replace(before, failures=self._failures), now)
                 return
             if before and (before.state, state) == (CameraState.RUNNING, CameraState.FAILED):
                 self.outages += 1
-            self.status = CameraStatus(state, time.monotonic_ns(), reason, self.failures)
             self._log(state, reason)
-            self._on_status(self.name, self.status)
+            self._report(CameraStatus(state, now, reason, self._failures), now)
+
+    def _report(self, status: CameraStatus, now: int) -> None:
+        self.status, self._reported_ns = status, now
+        self._on_status(self.name, status)
 
     def _log(self, state: CameraState, reason: str | None) -> None:
         """Log a change. A source that fails repeatedly with the same error is logged once until it has recovered."""

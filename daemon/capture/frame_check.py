@@ -7,6 +7,7 @@ only reported.
 
 import numpy as np
 
+from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceError
 from edgemeta.daemon.runtime.clock import NS
 
@@ -38,7 +39,7 @@ class FrameCheck:
         if before is None:
             self._changed_ns = self._lit_ns = now
         elif before.shape != pixels.shape:
-            raise SourceError(f"frame size changed from {_size(before)} to {_size(pixels)}")
+            raise SourceError(f"frame size changed from {_size(before)} to {_size(pixels)}", Retry.AT_ONCE)
         elif self._frozen_after is not None and not _same(before, pixels):
             self._changed_ns = now
         elif self._frozen_after is not None and now - self._changed_ns > self._frozen_after * NS:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
@@ -20,6 +21,14 @@ Pixels: TypeAlias = NDArray[np.uint8]
 
 class SourceError(EdgemetaError):
     """A source that cannot be opened or delivers no frame, with the reason in one sentence; it is reopened later."""
+
+    def __init__(self, reason: str, retry: Retry = Retry.SOON) -> None:
+        super().__init__(reason)
+        self.retry = retry
+
+
+class SourceWaiting(Exception):  # noqa: N818 - nothing is wrong
+    """A source that works, but has no frame yet; the text says for what it waits. `read` may be called again."""
 
 
 class SourceEnded(Exception):  # noqa: N818 - the end of a clip is not an error
@@ -58,12 +67,14 @@ class Frame:
     stream_ns: the frame's presentation time in the stream's own clock, in ns, which starts anywhere at each opening;
     None where the source has none.
     damaged: errors of the decoder and incomplete frames since the source was opened, in total.
+    skipped: frames that a live source decoded while nobody took one, since the source was opened, in total.
     """
 
     pixels: Pixels
     captured_ns: int
     stream_ns: int | None = None
     damaged: int = 0
+    skipped: int = 0
 
 
 class Source(Protocol):
@@ -87,7 +98,7 @@ class Source(Protocol):
         ...
 
     def read(self) -> Frame:
-        """Return the next frame, within the spec's timeout. Raises SourceEnded at the end, SourceError on failure."""
+        """Return the next frame, within the spec's timeout. Raises SourceEnded, SourceError or SourceWaiting."""
         ...
 
     def close(self) -> None:

@@ -18,9 +18,9 @@ from typing import IO, Any, Literal
 
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import PictureFolder
-from edgemeta.daemon.collect.own_python import own_python
 from edgemeta.daemon.config.collect import TeachConfig
 from edgemeta.daemon.config.data_folder import make_folder
+from edgemeta.daemon.runtime.own_python import own_python
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.address import Address
 

@@ -1,6 +1,6 @@
 """Reads captures that may block for ever, in a thread that can be abandoned.
 
-A driver or a network stream may hang in `open` or `read` beyond its own timeout. So a separate reader thread does both
+A driver may hang in `open` or `read` beyond its own timeout. So a separate reader thread does both
 and passes on one frame at a time; the camera thread waits no longer than the timeout and then abandons the reader. An
 abandoned reader releases its capture as soon as its call returns. The number of hanging readers is limited, so that a
 source that hangs for ever does not use more and more threads.
@@ -98,20 +98,19 @@ class ReaderThread:
             raise SourceError(
                 f"{self._name} hangs in {len(self._abandoned)} reader threads, waiting for one of them to return"
             )
-        self._reader = _Reader(self._opener)
+        try:
+            self._reader = _Reader(self._opener)
+        except RuntimeError as error:  # too many threads
+            raise SourceError(f"{self._name} has no thread of its own: {error}") from error
 
     def read(self) -> Frame:
         """Return the next frame. Raises SourceError on failure, or after the timeout."""
         if self._reader is None:
             raise SourceError(f"{self._name} is not open")
-        frame = self._take(self._reader.take)
+        frame = self._reader.take(self._timeout)
         if frame is None:
             raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
         return frame
-
-    def _take(self, take: Callable[[float], Frame | None]) -> Frame | None:
-        """Wait for a frame with `take(seconds)`. A source that can probe its server meanwhile overrides this."""
-        return take(self._timeout)
 
     def close(self) -> None:
         """Abandon the reader; its thread ends when its call returns."""

@@ -15,10 +15,10 @@ SOURCES = {
     "v4l2": "edgemeta.daemon.capture.sources.v4l2:V4l2Source",
     "csi": "edgemeta.daemon.capture.sources.gstreamer:GstreamerSource",
     "gstreamer": "edgemeta.daemon.capture.sources.gstreamer:GstreamerSource",
-    "rtsp": "edgemeta.daemon.capture.sources.stream:StreamSource",
-    "rtsps": "edgemeta.daemon.capture.sources.stream:StreamSource",
-    "http": "edgemeta.daemon.capture.sources.stream:StreamSource",
-    "https": "edgemeta.daemon.capture.sources.stream:StreamSource",
+    "rtsp": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
+    "rtsps": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
+    "http": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
+    "https": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
 }
 
 

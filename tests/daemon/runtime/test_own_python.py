@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from edgemeta.daemon.collect.own_python import own_python
+from edgemeta.daemon.runtime.own_python import own_python
 
 ASKS = """
 import json, os, subprocess, sys
 sys.path += json.loads(sys.argv[1])
-from edgemeta.daemon.collect.own_python import own_python
+from edgemeta.daemon.runtime.own_python import own_python
 python, variables = own_python()
 program = "import edgemeta.daemon.collect.limited as module; print(module.__file__)"
 environment = {"PATH": "/nowhere"} | variables

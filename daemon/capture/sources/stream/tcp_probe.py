@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from edgemeta.daemon.capture.source import SourceError
-
 PROBE_INTERVAL = 0.25
 """Seconds between two connection attempts while there is no answer."""
 
@@ -28,11 +26,8 @@ Endpoint: TypeAlias = tuple[int, tuple[object, ...]]
 
 
 def resolve(host: str, port: int) -> list[Endpoint]:
-    """Return the endpoints of a server. Raises SourceError if its name is unknown."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise SourceError(f"the host {host!r} is unknown ({getattr(error, 'strerror', None) or error})") from error
+    """Return the endpoints of a server. Raises OSError or UnicodeError if its name is unknown."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(int(family), address) for family, _, _, _, address in found]
 
 
@@ -44,12 +39,9 @@ class TcpProbe:
         self._pending: deque[socket.socket] = deque()
 
     def connect(self) -> None:
-        """Start one more connection to each endpoint. Raises SourceError if no socket is available."""
+        """Start one more connection to each endpoint. Raises OSError if no socket is available."""
         for family, address in self._endpoints:
-            try:
-                connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            except OSError as error:
-                raise SourceError(f"cannot open a socket: {error.strerror}") from error
+            connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             if connection.connect_ex(address) in (errno.EINPROGRESS, *ANSWERS):
                 self._pending.append(connection)
             else:

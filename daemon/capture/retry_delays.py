@@ -1,0 +1,29 @@
+"""How long a camera whose source failed waits before it is opened again."""
+
+from edgemeta.daemon.capture.retry import Retry
+from edgemeta.daemon.config.section import RetryConfig
+from edgemeta.daemon.runtime.backoff import Backoff
+
+LATE_INITIAL, LATE_MAX = 30.0, 600.0
+"""Seconds after a refused login: five attempts within a quarter of an hour."""
+
+
+class RetryDelays:
+    """The delays between the attempts of one camera."""
+
+    def __init__(self, config: RetryConfig) -> None:
+        self._soon = Backoff(config.initial_delay, config.max_delay)
+        self._late = Backoff(LATE_INITIAL, LATE_MAX)
+
+    def after(self, retry: Retry, ran: bool) -> float:
+        """Return the seconds to wait after a failure. ran: whether the source had run for a while."""
+        if retry is Retry.LATE:
+            return self._late.next()
+        if ran and retry in (Retry.AT_ONCE, Retry.RESUME):
+            return 0.0
+        return self._soon.next()
+
+    def reset(self) -> None:
+        """Begin with the shortest again: the source runs steadily."""
+        self._soon.reset()
+        self._late.reset()

@@ -1,0 +1,147 @@
+"""One stream through PyAV (FFmpeg): opened within a deadline, decoded by one thread, every picture in its own size."""
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import av
+import av.logging
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+
+from edgemeta.daemon.capture.sources.stream.failures import EndedError, LogLines, NoVideoError, TooLargeError
+from edgemeta.daemon.capture.sources.stream.messages import LARGEST_PIXELS, Request
+
+# RTSP over TCP loses no packets on the way. FFmpeg analyses a stream for up to 5 s before it gives the first picture,
+# which is then old: half a second (in microseconds) is enough to find codec and size.
+OPTIONS = {"rtsp_transport": "tcp", "analyzeduration": "500000", "max_pixels": str(LARGEST_PIXELS), "threads": "1"}
+
+LARGEST_PACKET = 64 << 20
+"""Bytes of one encoded picture. FFmpeg takes a part of any claimed length; where memory ends it gives what it has."""
+
+READ_MARGIN = 2.0
+"""Seconds beyond the request's timeout after which a read is given up; the service has ended this process by then."""
+
+ONE_THREAD = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
+"""Older conversions have no threads."""
+
+NO_TIMESTAMPS = 0x0080
+"""AVFMT_NOTIMESTAMPS: the format has no times; FFmpeg invents some."""
+
+END_OF_JPEG, END_WITHIN = b"\xff\xd9", 64
+"""The end marker of a JPEG and in how many last bytes it is: cameras fill up with zeros. What is cut is drawn gray."""
+
+
+VideoPacket: TypeAlias = "Packet[VideoStream]"
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A picture and its times, as in `Frame`."""
+
+    frame: VideoFrame
+    captured_ns: int
+    stream_ns: int | None
+
+
+class Stream:
+    """An open stream. Raises FFmpeg's errors, NoVideoError, EndedError."""
+
+    def __init__(self, request: Request, log: LogLines) -> None:
+        options = OPTIONS | {"tls_verify": str(int(request.verify))}
+        if request.ca_file is not None:
+            options["ca_file"] = request.ca_file
+        self._log = log
+        before = _sockets()
+        self._container = av.open(
+            request.address, timeout=(request.timeout, request.timeout + READ_MARGIN), options=options
+        )
+        if not self._container.streams.video:
+            kinds = ", ".join(sorted({stream.type for stream in self._container.streams})) or "nothing"
+            raise NoVideoError(f"has no video, only {kinds}")
+        self._video = self._container.streams.video[0]
+        self._codec = self._video.codec_context
+        self._codec.thread_count = 1
+        self._codec.options = {"max_pixels": str(LARGEST_PIXELS)}
+        self._timed = not (self._container.format.flags & NO_TIMESTAMPS or self.is_one_picture)
+        self.server = next(iter(_sockets() - before), None)
+        """Descriptor of the connection to the server, if there is one."""
+        self.damaged = 0
+
+    @property
+    def is_one_picture(self) -> bool:
+        """Whether it is the answer of a snapshot address: one picture, no stream of them."""
+        return self._container.format.name.endswith("_pipe")
+
+    @property
+    def is_intra_coded(self) -> bool:
+        """Whether each packet is a whole picture, so that others may be left out."""
+        return self._codec.name == "mjpeg"
+
+    def packets(self) -> Iterator[VideoPacket]:
+        """Yield packets as they arrive. Raises TooLargeError, and EndedError at the end."""
+        for packet in self._container.demux(self._video):
+            if packet.size > LARGEST_PACKET:
+                found = f"{packet.size >> 20} MiB or more"
+                raise TooLargeError(f"sends a picture of {found}, expected at most {LARGEST_PACKET >> 20} MiB")
+            if packet.size:
+                yield packet
+        raise EndedError
+
+    def decode(self, packet: VideoPacket) -> list[Decoded]:
+        """Decode a packet that has just arrived to no or some pictures."""
+        captured_ns = time.monotonic_ns()
+        errors = len(self._log)
+        try:
+            frames = self._codec.decode(packet)
+        except av.error.InvalidDataError:
+            frames = []
+            self.damaged += 1
+        else:
+            failed = any(level <= av.logging.ERROR for level, _, _ in self._log[errors:])
+            cut = self.is_intra_coded and END_OF_JPEG not in bytes(memoryview(packet)[-END_WITHIN:])
+            self.damaged += failed or cut or any(frame.is_corrupt for frame in frames)
+        return [Decoded(frame, captured_ns, self._time_of(frame)) for frame in frames]
+
+    def _time_of(self, frame: VideoFrame) -> int | None:
+        if not self._timed or frame.pts is None or frame.time_base is None:
+            return None
+        return int(frame.pts * frame.time_base * 1_000_000_000)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._container.close()
+
+
+class BgrConverter:
+    """Converts pictures to BGR, with the same tables as long as the size stays."""
+
+    def __init__(self) -> None:
+        self._reformatter = VideoReformatter()
+
+    def convert(self, frame: VideoFrame) -> VideoFrame:
+        """Return the picture as BGR; its only plane has rows of `line_size` bytes."""
+        return self._reformatter.reformat(frame, format="bgr24", **ONE_THREAD)
+
+
+def _sockets() -> set[int]:
+    """Descriptors of this process's TCP connections."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        descriptor = int(path.name)
+        try:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(descriptor)) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+                    found.add(descriptor)
+        except OSError:  # the descriptor of this listing itself
+            continue
+    return found

@@ -1,0 +1,176 @@
+"""The process of one stream: opens it, and answers the service's questions with the newest pictures."""
+
+import mmap
+import os
+import socket
+import time
+from collections.abc import Iterator
+
+import av.error
+import av.logging
+
+from edgemeta.daemon.capture.sources.stream.decoder import BgrConverter, Decoded, Stream, VideoPacket
+from edgemeta.daemon.capture.sources.stream.failures import NO_VIDEO, EndedError, NoVideoError, TooLargeError, failed
+from edgemeta.daemon.capture.sources.stream.limits import MemoryLimit
+from edgemeta.daemon.capture.sources.stream.messages import (
+    LARGEST_MESSAGE,
+    NEXT,
+    Message,
+    NoKeyFrame,
+    Opened,
+    Picture,
+    Request,
+    packed,
+    unpacked,
+)
+from edgemeta.daemon.capture.sources.stream.tcp_probe import resolve, wait_for_answer
+
+REMIND_AFTER_NS = 1_000_000_000
+"""How often the service is told that packets come, but no picture."""
+
+UNDECODABLE = 10
+"""So many whole pictures in a row that cannot be decoded are no video."""
+
+
+class ServiceEndedError(Exception):
+    """The service has closed its end."""
+
+
+class Reader:
+    """Reads one stream. connection: to the service. memory: descriptor of the shared memory for pictures."""
+
+    def __init__(self, connection: socket.socket, memory: int) -> None:
+        self._connection = connection
+        self._memory = memory
+        self._map: mmap.mmap | None = None
+        self._converter = BgrConverter()
+        self._limit = MemoryLimit()
+        self._pixels = 0
+        self._asked = False
+        self._skipped = self._damaged = 0
+        self._told_ns = 0
+
+    def run(self) -> None:
+        """Read until the stream or the service ends."""
+        request = unpacked(self._connection.recv(LARGEST_MESSAGE))
+        assert isinstance(request, Request)
+        av.logging.set_level(av.logging.WARNING)
+        opened = False
+        began = time.monotonic()
+        with av.logging.Capture() as log:
+            try:
+                if request.wait_for_server:
+                    self._wait_for_server(request)
+                stream = Stream(request, log)
+                opened = True
+                self._tell(Opened(stream.is_one_picture), stream.server)
+                if stream.is_one_picture:
+                    self._poll(stream, request, log)
+                self._follow(stream, log)
+            except ServiceEndedError:
+                return
+            except MemoryError:
+                large = TooLargeError(f"sends a picture or part that needs more than {self._limit.spare >> 20} MiB")
+                self._tell(failed(large, [], request, opened))
+            except Exception as error:  # noqa: BLE001 - an unexpected one is raised again there
+                late = not opened and time.monotonic() - began > request.timeout
+                # FFmpeg has several errors for an answer that does not come in time.
+                self._tell(failed(TimeoutError() if late else error, log, request, opened))
+
+    def _wait_for_server(self, request: Request) -> None:
+        """Wait until the server answers to TCP; not behind a proxy, where only that may be reachable."""
+        if request.address.startswith("http") and "http_proxy" in os.environ:
+            return
+        if not wait_for_answer(resolve(request.host, request.port), request.timeout):
+            raise TimeoutError
+
+    def _follow(self, stream: Stream, log: list[tuple[int, str, str]]) -> None:
+        """Answer each question with the next picture that is decoded."""
+        self._told_ns = time.monotonic_ns()
+        for packet in stream.packets():
+            self._look_for_question()
+            if stream.is_intra_coded and not self._asked:
+                self._skipped += 1
+                continue
+            pictures = stream.decode(packet)
+            log.clear()
+            for picture in pictures:
+                self._offer(picture, stream.damaged)
+            if stream.is_intra_coded and stream.damaged >= UNDECODABLE and not self._pixels:
+                raise NoVideoError(NO_VIDEO)
+            if not pictures and time.monotonic_ns() - self._told_ns > REMIND_AFTER_NS:
+                self._told_ns = time.monotonic_ns()
+                self._tell(NoKeyFrame())
+
+    def _poll(self, stream: Stream, request: Request, log: list[tuple[int, str, str]]) -> None:
+        """Answer each question with a new picture of a snapshot address. The first one is open already."""
+        damaged = 0
+        while True:
+            self._wait_for_question()
+            pictures = [picture for packet in _until_end(stream) for picture in stream.decode(packet)]
+            damaged += stream.damaged
+            stream.close()
+            log.clear()
+            for picture in pictures[-1:]:
+                self._offer(picture, damaged)
+            stream = Stream(request, log)
+
+    def _offer(self, picture: Decoded, damaged: int) -> None:
+        """Give the picture to the service if it has asked for one."""
+        frame = picture.frame
+        if frame.width * frame.height != self._pixels:
+            self._pixels = frame.width * frame.height
+            self._limit.set_for(self._pixels)
+        if not self._asked:
+            self._skipped += 1
+            return
+        plane = self._converter.convert(frame).planes[0]
+        stride = plane.line_size
+        self._share(memoryview(plane)[: stride * frame.height])
+        self._asked = False
+        self._told_ns = time.monotonic_ns()
+        size = frame.width, frame.height
+        self._tell(Picture(*size, stride, picture.captured_ns, picture.stream_ns, damaged, self._skipped))
+
+    def _share(self, pixels: memoryview) -> None:
+        """Copy a picture into the shared memory, which grows if it must."""
+        if self._map is None or len(self._map) < len(pixels):
+            os.ftruncate(self._memory, len(pixels))
+            self._map = mmap.mmap(self._memory, len(pixels))
+        self._map[: len(pixels)] = pixels
+
+    def _look_for_question(self) -> None:
+        """See whether the service has asked. Raises ServiceEndedError."""
+        while not self._asked:
+            try:
+                self._take_question(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+
+    def _wait_for_question(self) -> None:
+        while not self._asked:
+            self._take_question(0)
+
+    def _take_question(self, flags: int) -> None:
+        try:
+            packet = self._connection.recv(len(NEXT), flags)
+        except ConnectionResetError:
+            packet = b""
+        if packet != NEXT:
+            raise ServiceEndedError
+        self._asked = True
+
+    def _tell(self, message: Message, descriptor: int | None = None) -> None:
+        """Send a message. Raises ServiceEndedError."""
+        try:
+            socket.send_fds(self._connection, [packed(message)], [descriptor] if descriptor is not None else [])
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ServiceEndedError from error
+
+
+def _until_end(stream: Stream) -> Iterator[VideoPacket]:
+    """Yield the packets of a stream that may end."""
+    try:
+        yield from stream.packets()
+    except (EndedError, av.error.FFmpegError):
+        return  # a server that names no length ends its answer by closing the connection: an error to FFmpeg

@@ -1,0 +1,120 @@
+"""A network camera, RTSP or HTTP (MJPEG, snapshots, or any container FFmpeg knows), read in a process of its own."""
+
+from edgemeta.daemon.capture.retry import Retry
+from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec, SourceWaiting
+from edgemeta.daemon.capture.sources.stream.messages import Failed, NoKeyFrame, Opened, Picture, Request
+from edgemeta.daemon.capture.sources.stream.process import ProcessEndedError, StreamProcess
+from edgemeta.daemon.capture.sources.stream.server_watch import ServerWatch
+from edgemeta.daemon.runtime.clock import NS
+from edgemeta.daemon.runtime.deadline import Deadline
+
+SILENT_AFTER = 0.5
+"""Seconds without a frame after which the connection to the server is looked at, and how often after that."""
+LOOK_EVERY = 0.25
+
+OPENING_MARGIN = 1.0
+"""Seconds beyond its timeout that a process has to say itself why the stream does not open."""
+
+POLLED_FPS = 1.0
+"""Pictures per second of a snapshot address without `fps`."""
+
+KEY_FRAME_WITHIN = 120.0
+"""Seconds that a key frame is awaited while packets come."""
+
+
+class StreamSource:
+    """A live stream. The server sets the frame rate; a snapshot address is asked for `fps` pictures per second."""
+
+    live = True
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._name = f"stream {spec.address}"
+        if spec.fps is not None and not (spec.address.scheme.startswith("http") and spec.fps > 0):
+            raise SourceError(f"{self._name} sets its own frame rate, expected no `fps`")
+        self._spec = spec
+        self._process: StreamProcess | None = None
+        self._watch: ServerWatch | None = None
+        self._unanswered = False
+        self._polled = self._opened = False
+        self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
+
+    @property
+    def interval_ns(self) -> int:
+        """Nanoseconds between two requests to a snapshot address, 0 for a stream; known after the first frame."""
+        return round(NS / (self._spec.fps or POLLED_FPS)) if self._polled else 0
+
+    def open(self) -> None:
+        """Start a process for the stream. Raises SourceError."""
+        self._polled = self._opened = False
+        try:
+            self._process = StreamProcess(self._request())
+        except OSError as error:
+            raise SourceError(f"{self._name} has no process of its own: {error.strerror or error}") from error
+        self._unanswered = False
+        self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
+        self._process.ask()
+
+    def read(self) -> Frame:
+        """Return the next frame. Raises SourceError on failure or after the timeout, SourceWaiting for a key frame."""
+        process = self._process
+        if process is None:
+            raise SourceError(f"{self._name} is not open")
+        if self._polled:
+            process.ask()
+        try:
+            picture = self._next_picture(process)
+            pixels = process.pixels(picture)
+        except ProcessEndedError as error:
+            raise SourceError(f"{self._name} {error}") from error
+        if not self._polled:
+            process.ask()
+        self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
+        return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped)
+
+    def _request(self) -> Request:
+        address = self._spec.address
+        text = self._spec.target().text
+        return Request(text, address.host, address.port, self._spec.timeout, self._unanswered)
+
+    def _next_picture(self, process: StreamProcess) -> Picture:
+        """Wait for a picture. Raises SourceError, SourceWaiting, ProcessEndedError."""
+        deadline = Deadline(self._spec.timeout + (0.0 if self._opened else OPENING_MARGIN))
+        look_in = SILENT_AFTER
+        while deadline.left:
+            match process.receive(min(look_in, deadline.left)):
+                case Picture() as picture:
+                    if self._watch is not None:
+                        self._watch.forget()
+                    return picture
+                case Opened(polled=polled):
+                    self._follow(process, polled)
+                    deadline = Deadline(self._spec.timeout)
+                case NoKeyFrame():
+                    if not self._key_frame_by.left:
+                        raise SourceError(f"{self._name} gave no key frame for {KEY_FRAME_WITHIN:g} s")
+                    raise SourceWaiting("waiting for a key frame")
+                case Failed(reason, retry, unanswered):
+                    self._unanswered = unanswered
+                    raise SourceError(f"{self._name} {reason}", Retry(retry))
+            look_in = LOOK_EVERY
+            if self._watch is not None and self._watch.returned():
+                raise SourceError(f"{self._name} was unreachable; reconnecting")
+        self._unanswered = True
+        raise SourceError(f"{self._name} gave no frame for {self._spec.timeout:g} s")
+
+    def _follow(self, process: StreamProcess, polled: bool) -> None:
+        """Note that the stream is open. Raises SourceError if the config expects a snapshot address."""
+        if self._spec.fps is not None and not polled:
+            raise SourceError(f"{self._name} sets its own frame rate, expected no `fps`, which is for snapshots")
+        self._opened, self._polled = True, polled
+        if process.server is not None and not polled:
+            self._watch = ServerWatch(process.server)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._watch is not None:
+            self._watch.forget()
+            self._watch = None
+        if self._process is not None:
+            self._process.end()
+            self._process = None
