@@ -69,7 +69,8 @@ def walk(model: FloatModel, x: Float32) -> Iterator[tuple[str, Float32]]:
     tensors = {INPUT: x}
     yield INPUT, x
     for i, layer in enumerate(model.layers):
-        result = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
+        with np.errstate(over="ignore", invalid="ignore"):  # who reads the result says that it is infinite
+            result = run_layer(layer, [tensors[n] for n in inputs_of(layer)])
         for name in set(inputs_of(layer)):
             if last_use[name] == i:
                 del tensors[name]

@@ -31,7 +31,8 @@ Padding: TypeAlias = tuple[int, int, int, int]
 class Conv:
     """Cross-correlation: y[o] = bias[o] + sum over taps and channels of weight * x; padding adds zeros.
 
-    dilation: elements from one tap to the next.
+    padding: on every side less than the kernel covers; more is a `Pad` before. dilation: elements from one tap to the
+    next.
     """
 
     name: str

@@ -7,6 +7,7 @@ import numpy as np
 from edgemeta.model.errors import ModelError
 from edgemeta.model.layers import Coordinates
 from edgemeta.model.prove_preprocessing import prove_colour
+from edgemeta.model.prove_shapes import slide
 from edgemeta.model.prove_task import prove_outputs
 from edgemeta.model.require import shown
 from edgemeta.toolchain.errors import FloatModelError
@@ -112,12 +113,11 @@ def _vector(name: str, array: Float32 | None, length: int) -> None:
 
 
 def _window(x: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
-    _expect(min(kernel) >= 1 and min(stride) >= 1, f"kernel {kernel} and stride {stride} must be positive")
-    _expect(min(padding) >= 0, f"padding {padding} must not be negative")
-    rows = (x[0] + padding[0] + padding[2] - kernel[0]) // stride[0] + 1
-    columns = (x[1] + padding[1] + padding[3] - kernel[1]) // stride[1] + 1
-    _expect(min(rows, columns) >= 1, f"kernel {kernel} is larger than the padded input {x[:2]}")
-    return rows, columns
+    """The rule of the integer network: padding is less than the kernel covers; more of it is a Pad before."""
+    try:
+        return slide(x, kernel, stride, padding)
+    except ModelError as error:
+        raise MismatchError(str(error)) from None
 
 
 def output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
@@ -150,11 +150,6 @@ def output_shape(layer: FloatLayer, inputs: list[Shape]) -> Shape:
         )
         return x
     if isinstance(layer, Pool):
-        fits = layer.padding[0] < layer.kernel[0] and layer.padding[1] < layer.kernel[1]
-        _expect(
-            fits and layer.padding[2] < layer.kernel[0] and layer.padding[3] < layer.kernel[1],
-            "padding must be smaller than the kernel",
-        )
         return (*_window(x, layer.kernel, layer.stride, layer.padding), x[2])
     if isinstance(layer, GlobalAverage):
         return (1, 1, x[2])

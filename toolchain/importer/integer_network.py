@@ -155,7 +155,7 @@ class _Converter:
                 channels = out.shape[2]
                 return q.Conv(name, inputs[0], out, weights, bias, groups=channels, requantize=requantize)
             case Add():
-                pair, shift = add_factors(first, sources[1], out, name)
+                pair, shift = add_factors(first, sources[1], out)
                 return q.Add(name, (inputs[0], inputs[1]), out, pair, shift, lo, hi)
             case Product():
                 factor = np.array([first.scale * sources[1].scale / out.scale])

@@ -24,6 +24,7 @@ from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.weight_schemes import WeightScheme
+from edgemeta.toolchain.quantize.weights import magnitude
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,10 @@ class _ChosenWeights:
     def bias(self, name: str) -> NDArray[np.float64]:
         """As Integers."""
         return self._both[name][1].astype(np.float64)
+
+    def magnitude(self, name: str) -> NDArray[np.float64]:
+        """As Integers."""
+        return magnitude(self._both[name][0])
 
     def integers(self, name: str, per_channel: bool, least_scale: NDArray[np.float64]) -> Weights:
         """As Integers."""

@@ -18,6 +18,8 @@ Stage = Callable[[int, int], None]
 Channels = NDArray[np.float64]
 """One number for each channel."""
 
+_GREATEST = 2.0**50
+"""Of a tensor's values: their squares can be added in float32."""
 _SAMPLE = 1 << 15
 """Values of one tensor and image that are counted in its histogram, at least, if it has as many."""
 
@@ -50,13 +52,18 @@ class Statistics:
         flat = tensor.reshape(-1, tensor.shape[3])
         low, high = flat.min(0), flat.max(0)
         least, greatest = float(low.min()), float(high.max())
-        if not np.isfinite([least, greatest]).all():
-            raise QuantizeError(f"{model.name}: tensor {name!r} becomes infinite on the calibration images")
+        reach = max(-least, greatest)
+        if not reach <= _GREATEST:
+            found = f"as great as {reach:g}" if np.isfinite(reach) else "infinite"
+            raise QuantizeError(
+                f"{model.name}: tensor {name!r} becomes {found} on the calibration images, expected at most "
+                f"{_GREATEST:g}"
+            )
         values = tensor.reshape(-1)
         step = max(1, len(values) // _SAMPLE)
         self.histograms[name].add(values[:: step | 1], least, greatest)  # an odd step visits all channels
-        reach = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
-        self.reach[name] = np.maximum(self.reach.get(name, reach), reach)
+        reaches = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+        self.reach[name] = np.maximum(self.reach.get(name, reaches), reaches)
 
     def joined(self, names: Iterable[str]) -> Histogram:
         """One histogram of the values of several tensors."""

@@ -85,7 +85,7 @@ class Expected:
 
     def _variance(self, number: int) -> float:
         if self._compares_labels:
-            each = [np.square(self._centred(wanted[number])).mean(dtype=np.float64) for wanted in self._wanted]
+            each = [np.square(self._centred(wanted[number]), dtype=np.float64).mean() for wanted in self._wanted]
             return max(float(np.mean(each)), _TINY)
         means = [wanted[number].mean(dtype=np.float64) for wanted in self._wanted]
         squares = [np.square(wanted[number].astype(np.float64)).mean() for wanted in self._wanted]

@@ -34,7 +34,8 @@ from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
 
-_BIAS_ROOM = 2.0**29
+_BIAS_ROOM, _SUM_ROOM = 2.0**29, 2.0**30
+"""Greatest bias, and greatest sum of products beside it, of an int32 accumulator; rounding adds less than the rest."""
 
 
 class Integers(Protocol):
@@ -42,6 +43,9 @@ class Integers(Protocol):
 
     def bias(self, name: str) -> NDArray[np.float64]:
         """The real bias of a layer [O]."""
+
+    def magnitude(self, name: str) -> NDArray[np.float64]:
+        """The sum of the magnitudes of each channel's weights [O]."""
 
     def integers(self, name: str, per_channel: bool, least_scale: NDArray[np.float64]) -> Weights:
         """The weights of a layer, one scale per output channel or one for all, none below least_scale [O]."""
@@ -78,7 +82,7 @@ class Builder:
         if isinstance(core, Conv | Dense):
             return [self.weighted(block, is_raw=block.name in self.raw)]
         if isinstance(core, Add):
-            pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out, core.name)
+            pair, shift = add_factors(types[core.inputs[0]], types[core.inputs[1]], out)
             return [q.Add(core.name, core.inputs, out, pair, shift, *activation_bounds(block.relu, out))]
         if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
             kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
@@ -107,7 +111,11 @@ class Builder:
         source, out = self.types[core.input], self.types[block.name]
         bias = self.weights.bias(block.name) + choice.shifts.get(block.name, 0.0)
         per_channel = block.name not in self.raw or not self.one_step
-        weights = self.weights.integers(block.name, per_channel, np.abs(bias) / (source.scale * _BIAS_ROOM))
+        middle = 0.0 if is_raw or choice.form == "multiplier" else _middle(block.relu, out)
+        room = np.maximum(np.abs(bias), np.abs(bias - middle)) / (source.scale * _BIAS_ROOM)
+        reach = max(source.hi - source.zero_point, source.zero_point - source.lo)
+        room = np.maximum(room, self.weights.magnitude(block.name) * reach / _SUM_ROOM)
+        weights = self.weights.integers(block.name, per_channel, room)
         units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
         requantize: q.Requantize | None = None
         if is_raw:
@@ -115,7 +123,7 @@ class Builder:
         elif choice.form == "multiplier":
             requantize = multiplier_for(units / out.scale, *activation_bounds(block.relu, out), core.name)
         else:
-            requantize, middle = _table(units, block.relu, out)
+            requantize = _table(units, block.relu, out)
             bias = bias - middle
         integer_bias = int32_bias(bias / units, core.name)
         if isinstance(core, Dense):
@@ -185,18 +193,22 @@ def activation_bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
     return out.zero_point, min(out.hi, top)
 
 
-def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> tuple[q.ShiftTable, float]:
-    """Shift and table per channel, and the real value at the middle of the range, to be subtracted from the bias.
+def _middle(relu: Relu | None, out: TensorType) -> float:
+    """The real value at the middle of what the output can represent: [0, top] after ReLU, else the whole range."""
+    lo, hi = activation_bounds(relu, out)
+    return (lo + hi - 2 * out.zero_point) * out.scale / 2
 
-    The 256 entries cover the values that the output can represent: [0, top] after ReLU, else the whole range. The shift
-    is the least for which they do.
+
+def _table(units: NDArray[np.float64], relu: Relu | None, out: TensorType) -> q.ShiftTable:
+    """Shift and table per channel, for accumulators whose 0 is the middle of the output.
+
+    The 256 entries cover the values that the output can represent. The shift is the least for which they do.
     """
     lo, hi = activation_bounds(relu, out)
-    low, high = (lo - out.zero_point) * out.scale, (hi - out.zero_point) * out.scale
-    middle = (low + high) / 2
+    middle, high = _middle(relu, out), (hi - out.zero_point) * out.scale
     need = (high - middle) / (127 * units)
     shift = np.clip(np.ceil(np.log2(np.maximum(need, 1.0))), 0, 31)
     steps = np.arange(-128, 128, dtype=np.float64)
     real = steps * (units * 2.0**shift)[:, None] + middle
     entries = np.clip(np.floor(real / out.scale + 0.5) + out.zero_point, lo, hi)
-    return q.ShiftTable(shift.astype(np.uint8), entries.astype(out.dtype)), middle
+    return q.ShiftTable(shift.astype(np.uint8), entries.astype(out.dtype))

@@ -38,6 +38,7 @@ from edgemeta.toolchain.quantize.maker import Maker
 from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
+from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_binary, stages_of_measuring
 
 Scheme = Literal["paper", "auto", "binary", "incremental"]
@@ -100,6 +101,7 @@ def quantize(
     begin = time.monotonic()
     observer = observer or Observer()
     model = load_float_model(float_path)
+    rehearse(model, str(float_path))
     unseen = None if held_out is None else labelled_images(held_out, model, "train", observer.left_out)
     test_data = None if test is None else _test_images(test, model, observer)
     measuring = stages_of_measuring(*(None if each is None else len(each) for each in (unseen, test_data)))

@@ -9,19 +9,21 @@ from edgemeta.model.layers import Multiplier, TensorType
 from edgemeta.toolchain.errors import QuantizeError
 
 INT32_MAX = 2**31 - 1
+_GREATEST_FACTOR, _GREATEST_TERM = 2.0**30, 2**21
 
 
 def multiplier_for(factors: NDArray[np.float64], lo: int, hi: int, name: str) -> Multiplier:
     """Requantization by real factors [C], each as multiplier / 2**shift with multiplier 2**30 .. 2**31 - 1.
 
-    The relative error of a factor is at most 2**-31. A factor of 0 gives multiplier 0. Raises QuantizeError for a
-    factor that is negative, not finite, or not below 2**30.
+    The relative error of a factor is at most 2**-31. A factor of 0 gives multiplier 0. A factor above 2**30 is
+    taken as 2**30: an accumulator of 1 is then as far beyond lo and hi, of at most 8 bits. Raises QuantizeError for a
+    factor that is negative or not finite.
     """
     multipliers, shifts = [], []
     for factor in factors.tolist():
-        if not 0 <= factor < 2**30:
-            raise QuantizeError(f"layer {name!r}: needs a rescaling by {factor:g}, expected 0 .. 2**30")
-        mantissa, exponent = math.frexp(factor)
+        if not 0 <= factor < math.inf:
+            raise QuantizeError(f"layer {name!r}: needs a rescaling by {factor:g}, expected a finite one from 0 on")
+        mantissa, exponent = math.frexp(min(factor, _GREATEST_FACTOR))
         shift = 31 - exponent
         multiplier = round(mantissa * 2**31)
         if multiplier > INT32_MAX:
@@ -33,21 +35,21 @@ def multiplier_for(factors: NDArray[np.float64], lo: int, hi: int, name: str) ->
     return Multiplier(np.array(multipliers, np.int32), np.array(shifts, np.uint8), lo, hi)
 
 
-def add_factors(a: TensorType, b: TensorType, out: TensorType, name: str) -> tuple[tuple[int, int], int]:
+def add_factors(a: TensorType, b: TensorType, out: TensorType) -> tuple[tuple[int, int], int]:
     """Multipliers and shift of an addition: a.scale / out.scale and b.scale / out.scale, over one power of two.
 
-    The shift is the greatest, at most 29, that keeps both multipliers within 2**21 and the sum within int32.
+    The shift is the greatest, at most 29, that keeps both multipliers within 2**21 and the sum within int32. Where even
+    without a shift one is greater it is taken as 2**21: half a step of that input, by which it is rounded, is then more
+    than all that the output represents.
     """
     ratios = (a.scale / out.scale, b.scale / out.scale)
     span = [max(abs(t.lo - t.zero_point), abs(t.hi - t.zero_point)) for t in (a, b)]
     for shift in range(29, -1, -1):
         pair = (round(ratios[0] * 2**shift), round(ratios[1] * 2**shift))
         reach = pair[0] * span[0] + pair[1] * span[1] + (1 << shift >> 1)
-        if max(pair) <= 2**21 and reach <= INT32_MAX:
+        if max(pair) <= _GREATEST_TERM and reach <= INT32_MAX:
             return pair, shift
-    raise QuantizeError(
-        f"layer {name!r}: adds tensors of scales {a.scale:g} and {b.scale:g}, too far from {out.scale:g}"
-    )
+    return (min(round(ratios[0]), _GREATEST_TERM), min(round(ratios[1]), _GREATEST_TERM)), 0
 
 
 def int32_bias(bias: NDArray[np.float64], name: str) -> NDArray[np.int32]:

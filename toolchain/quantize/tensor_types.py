@@ -96,7 +96,7 @@ def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule)
             is_image = [shared.of(name) == INPUT for name in block.inputs]
             for name in block.inputs if all(is_image) or not any(is_image) else ():
                 is_free = readers[shared.of(name)] <= {block.name}
-                if is_free or _width(ranges, block.name) <= _SHARED * _width(ranges, name):
+                if all(is_image) or is_free or _width(ranges, block.name) <= _SHARED * _width(ranges, name):
                     shared.join(name, block.name)
     decides: dict[str, Block] = {}
     for block in blocks:

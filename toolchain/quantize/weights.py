@@ -40,6 +40,10 @@ class LayerWeights:
         """The real bias of a layer [O]."""
         return self._folded[name][1].astype(np.float64)
 
+    def magnitude(self, name: str) -> NDArray[np.float64]:
+        """The sum of the magnitudes of each channel's weights [O]."""
+        return magnitude(self._folded[name][0])
+
     def integers(self, name: str, per_channel: bool, least_scale: Scales) -> FixedWeights:
         """Weights -127 .. 127, rounded half up, one scale per output channel or one for all.
 
@@ -56,6 +60,12 @@ class LayerWeights:
         if known is None or not np.array_equal(known.scale, best):
             known = self._rounded[name] = rounded(weight, best, self._feedback.get(name))
         return known
+
+
+def magnitude(weight: Float32) -> NDArray[np.float64]:
+    """The sum of the magnitudes of each channel's weights [O, ...], [O]."""
+    found: NDArray[np.float64] = np.abs(weight.reshape(len(weight), -1)).sum(1, dtype=np.float64)
+    return found
 
 
 def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:

@@ -28,6 +28,7 @@ from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
 from edgemeta.toolchain.search.config import SearchConfig
@@ -66,6 +67,7 @@ class Prepared:
 def prepare(config: SearchConfig, report: Report) -> Prepared:
     """Read network and data, split them, and measure the ranges of the feature maps. Raises ToolchainError."""
     model = load_float_model(find(config.network))
+    rehearse(model, config.network)
     if not (model.is_classification or isinstance(model.task, Detection)):
         raise SearchError(
             f"{config.network}: a search is for a classification or a detection, found {task_name(model.task)}"

@@ -135,6 +135,10 @@ class _TrainedWeights:
         """The real bias of a layer [O]."""
         return self._others.bias(name)
 
+    def magnitude(self, name: str) -> NDArray[np.float64]:
+        """The sum of the magnitudes of each channel's weights [O]."""
+        return self._others.magnitude(name)
+
     def integers(self, name: str, per_channel: bool, least_scale: NDArray[np.float64]) -> Weights:
         """The weights of a layer; the scales are those of the training."""
         trained = self._trained.get(name)

@@ -1,0 +1,55 @@
+"""Whether an integer network can have a float network's structure: asked before any image is calibrated.
+
+The integer network is built with zeros for weights and the image's quantization for every tensor, and proved. So what
+the model format requires of shapes, sizes, names and outputs is said in one place, `edgemeta.model.prove`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import INPUT
+from edgemeta.model.prove import prove
+from edgemeta.model.weights import FixedWeights
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
+from edgemeta.toolchain.float_model.shapes import check
+from edgemeta.toolchain.quantize.blocks import Block, blocks_of
+from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.image_type import image_type
+from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+
+
+def rehearse(model: FloatModel, source: str) -> None:
+    """Raise QuantizeError with `source` and the layer if no integer network can have the structure of the model."""
+    shapes, blocks, image = check(model, source), blocks_of(model), image_type(model)
+    types = {INPUT: image} | {block.name: replace(image, shape=shapes[block.after]) for block in blocks}
+    raw = raw_outputs(model, blocks)
+    builder = Builder(model, blocks, types, _Zeros(blocks), Choice("mse", "multiplier"), raw, model.is_classification)
+    try:
+        prove(builder.build())
+    except ModelError as error:
+        raise QuantizeError(f"{source}: {error}") from None
+
+
+class _Zeros:
+    """Weights of 0, and no bias, as `integer_layers.Integers`."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._shapes = {each.name: each.core.weight.shape for each in blocks if isinstance(each.core, Conv | Dense)}
+
+    def bias(self, name: str) -> NDArray[np.float64]:
+        """As Integers."""
+        return np.zeros(self._shapes[name][0])
+
+    def magnitude(self, name: str) -> NDArray[np.float64]:
+        """As Integers."""
+        return np.zeros(self._shapes[name][0])
+
+    def integers(self, name: str, per_channel: bool, _least_scale: NDArray[np.float64]) -> FixedWeights:
+        """As Integers."""
+        shape = self._shapes[name]
+        return FixedWeights(np.zeros(shape, np.int8), 8, np.ones(shape[0] if per_channel else 1))
