@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from edgemeta.daemon.capture.frame_check import FrameCheck
 from edgemeta.daemon.capture.frame_filter import FrameFilter
+from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.retry_delays import RetryDelays
 from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceWaiting
@@ -47,6 +48,11 @@ class CameraStatus:
         return self.state.value if self.reason is None else f"{self.state.value}: {self.reason}"
 
     @property
+    def has_problem(self) -> bool:
+        """Whether somebody should look after the camera."""
+        return self.reason is not None
+
+    @property
     def is_ready(self) -> bool:
         """Whether frames come, or all have come."""
         return self.state in (CameraState.RUNNING, CameraState.ENDED)
@@ -63,6 +69,7 @@ class Camera:
         deliver: Callable[[str, Frame], None],
         on_status: Callable[[str, CameraStatus], None],
         on_fatal: Callable[[BaseException], None],
+        load: CameraLoad = UNHURRIED,
     ) -> None:
         self.name = name
         self._source = source
@@ -70,6 +77,7 @@ class Camera:
         self._delays = RetryDelays(config.retry)
         self._deliver = deliver
         self._on_status = on_status
+        self._load = load
         self._last_error: str | None = None
         self._status_lock = threading.Lock()
         self._stopping = threading.Event()
@@ -117,7 +125,7 @@ class Camera:
         return self._source.interval_ns / NS
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while self._may_open():
             try:
                 self.heartbeat.expect_within("opening its source", self._config.frame_timeout + GRACE)
                 self._began_ns = None
@@ -145,12 +153,26 @@ class Camera:
             self._set_status(CameraState.FAILED, str(error))
         return self._delays.after(error.retry, ran)
 
+    def _may_open(self) -> bool:
+        """Wait until the load allows to open the source; return False when stopping."""
+        while not self._stopping.is_set() and (seconds := self._load.opens_in(self.runs > 0)):
+            if seconds > APART and self.status is not None and self.status.state is CameraState.OPENING:
+                self._set_status(CameraState.OPENING, "waits until the service is not overloaded any more")
+            self.heartbeat.expect_within("waiting to open its source", seconds + GRACE)
+            self._stopping.wait(seconds)
+        return not self._stopping.is_set()
+
     def _read(self) -> None:
         """Deliver frames at the source's interval; a late frame delays the following ones."""
         check = FrameCheck(self._config.frozen_after, self._config.black_after)
         filter_ = FrameFilter(self._config)
         due_ns = time.monotonic_ns()
+        paced = self._source.interval_ns > 0
         while not self._stopping.wait(self._until(due_ns)):
+            if paced and self._load.is_behind():
+                self._load.missed(1)
+                due_ns = self._next_due(due_ns)
+                continue
             try:
                 frame = self._source.read()
             except SourceWaiting as waiting:
@@ -170,7 +192,15 @@ class Camera:
                 self.runs += 1
             if frame.captured_ns - self._began_ns > STEADY_AFTER_NS:
                 self._recover()
-            due_ns = max(due_ns + self._source.interval_ns, time.monotonic_ns() - self._source.interval_ns)
+            due_ns = self._next_due(due_ns)
+
+    def _next_due(self, due_ns: int) -> int:
+        """Return when the next frame is due: one interval later, without those that should have been read by now."""
+        interval_ns, now = self._source.interval_ns, time.monotonic_ns()
+        late = (now - due_ns) // interval_ns - 1 if interval_ns else 0
+        if late > 0:
+            self._load.missed(late)
+        return due_ns + interval_ns * (1 + max(0, late)) if interval_ns else now
 
     def _until(self, due_ns: int) -> float:
         """Return the seconds until the next frame is due; expect it within the source's timeout after that."""

@@ -84,6 +84,10 @@ class LatestFrames:
                     return found
                 self._changed.wait(left)
 
+    def is_waiting(self, camera: str) -> bool:
+        """Whether a frame of this camera has not been taken yet. Without the lock: it may be taken just now."""
+        return self._slots[camera].newest is not None
+
     def _take_of(self, camera: str) -> CapturedFrame | None:
         """Take a camera's frame, if there is one; its next turn is the last. The lock is held."""
         taken = self._slots[camera].newest

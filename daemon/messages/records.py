@@ -257,6 +257,10 @@ class StatusMessage(Message):
         description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
     )
     failures: int = Field(ge=0, description="Number of failures of the source.")
+    problem: bool = Field(
+        description="Whether there has been a `reason` for 3 s or longer, or was one until less than 3 s ago: a camera "
+        "that drops for moments does not flap."
+    )
 
 
 class InfoMessage(Message):
@@ -275,6 +279,10 @@ class InfoMessage(Message):
     cameras: list[str] = Field(description="Names of the cameras.")
     models: dict[str, ModelIdentity] = Field(description="Model of each camera.")
     tasks: dict[str, TaskName] = Field(description="Task of each camera's model.")
+    overloaded: str | None = Field(
+        description="What was measured when the service began to get too little of the processor, so that frames are "
+        "late; null while it gets enough."
+    )
     model_refused: str | None = Field(
         description="Reason why a model named by the config is not in use; null if all are."
     )

@@ -17,6 +17,12 @@ class CameraStats(Part):
     dropped: Drops = Field(description="Frames dropped, by reason.")
     withheld: int = Field(default=0, ge=0, description="Frames classified and not published, as configured.")
     unknown: int = Field(default=0, ge=0, description="Frames classified that show nothing the model knows.")
+    missed: int = Field(
+        default=0,
+        ge=0,
+        description="Frames that were due and not captured, because the service was late or overloaded. They have no "
+        "number.",
+    )
     fps: float = Field(default=0.0, ge=0, description="Frames classified per second over the period.")
     state: str | None = Field(
         default=None, description="The state after the newest frame; null while no label is certain."

@@ -14,7 +14,7 @@ class FrameCounters:
     appeared: by label, how many appeared: by how much its count grew, each time that it did.
 
     The worker writes them, except `published` and `refused` (the MQTT thread), `outbox` (one thread at a time, under
-    the outbox's lock) and `fps` (whoever measures it).
+    the outbox's lock), `missed` (the camera's thread) and `fps` (whoever measures it).
     """
 
     def __init__(self) -> None:
@@ -25,12 +25,17 @@ class FrameCounters:
         self.outbox = 0
         self.refused = 0
         self.published = 0
+        self.missed = 0
         self.state: str | None = None
         self.score: float | None = None
         self.counts: dict[str, int] | None = None
         self.appeared: Counter[str] = Counter()
         self.fps = 0.0
         self._measured = 0
+
+    def add_missed(self, number: int) -> None:
+        """Count frames that were due and not captured."""
+        self.missed += number
 
     def measure_rate(self, period_s: float) -> None:
         """Set `fps`: frames classified per second since the last call, `period_s` seconds ago."""
@@ -62,6 +67,7 @@ def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> 
         published=counters.published,
         dropped=Drops(**counters.drops(superseded, stopped=waiting if frames.closed else 0)),
         withheld=counters.withheld,
+        missed=counters.missed,
         unknown=counters.unknown,
         fps=counters.fps,
         state=counters.state,

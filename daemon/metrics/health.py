@@ -13,11 +13,12 @@ class Health:
     """What is reported to the service manager; all texts are descriptions.
 
     frames: frames classified since the start. cameras: status of each camera. broker: status of the broker and the
-    outbox. hanging_threads: one for each; while there are any, the watchdog is not fed. inbox: the flooded topics; None
+    outbox. hanging_threads: one for each; while there are any, the watchdog is not fed. overloaded: what was
+    measured while the service gets too little of the processor; None while it does not. inbox: the flooded topics; None
     if there are none. page: why the live page is not served; None if it is, or is not configured. swap: progress of a
     model swap; None if there is none. refused: why a model named by the config is not in use; None if all are. ready:
-    whether every camera delivers frames or has ended, the broker is connected and accepts their messages, and no thread
-    hangs, at the moment of these texts.
+    whether every camera delivers frames or has ended, the broker is connected and accepts their messages, no thread
+    hangs and the service is not overloaded, or did so until a few seconds ago.
     """
 
     frames: int
@@ -28,6 +29,7 @@ class Health:
     page: str | None = None
     swap: str | None = None
     refused: str | None = None
+    overloaded: str | None = None
     ready: bool = False
 
 

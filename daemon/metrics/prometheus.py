@@ -76,6 +76,16 @@ def _service(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Threads that missed their heartbeat deadline; the watchdog is not fed.",
         snapshot.hanging,
     )
+    yield GaugeMetricFamily(
+        "edgemeta_overloaded",
+        "Whether the service gets too little of the processor, so that frames are late.",
+        snapshot.overloaded,
+    )
+    yield GaugeMetricFamily(
+        "edgemeta_thread_delay_seconds",
+        "By how much a thread was woken late in the last second, on average.",
+        snapshot.thread_delay,
+    )
 
 
 def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -90,6 +100,11 @@ def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     withheld = CounterMetricFamily(
         "edgemeta_frames_withheld", "Frames classified and not published, as configured.", labels=["camera"]
     )
+    missed = CounterMetricFamily(
+        "edgemeta_frames_missed",
+        "Frames that were due and not captured, because the service was late or overloaded.",
+        labels=["camera"],
+    )
     unknown = CounterMetricFamily(
         "edgemeta_frames_unknown", "Frames classified that show nothing the model knows.", labels=["camera"]
     )
@@ -99,9 +114,10 @@ def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         published.add_metric([name], camera.counts.published)
         withheld.add_metric([name], camera.counts.withheld)
         unknown.add_metric([name], camera.counts.unknown)
+        missed.add_metric([name], camera.counts.missed)
         for reason, number in camera.counts.dropped:
             dropped.add_metric([name, reason], number)
-    yield from (captured, processed, published, withheld, unknown, dropped)
+    yield from (captured, processed, published, withheld, unknown, dropped, missed)
 
 
 def _stages(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -37,7 +37,9 @@ class MetricsSnapshot:
     """The service at one moment; counters and histograms since its start.
 
     Ages and durations are measured with the monotonic clock, because a reader's clock may differ.
-    uptime: seconds since the start. hanging: threads that missed their heartbeat deadline. stages: latencies by stage.
+    uptime: seconds since the start. hanging: threads that missed their heartbeat deadline.
+    overloaded: whether the service gets too little of the processor. thread_delay: seconds by which a thread was woken
+    late in the last second, on average. stages: latencies by stage.
     wants_disk: whether messages are configured to wait on disk. swaps: number by result. model_refused: whether a model
     named by the config is not in use. received_dropped: messages from the broker that were not handled, by reason.
     """
@@ -48,6 +50,8 @@ class MetricsSnapshot:
     uptime: float
     clock_synchronized: bool
     hanging: int
+    overloaded: bool
+    thread_delay: float
     cameras: Mapping[str, CameraSnapshot]
     stages: Mapping[str, HistogramReading]
     broker: BrokerState

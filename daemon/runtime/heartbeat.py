@@ -2,11 +2,12 @@
 
 A thread that starts an operation sets a deadline, and sets a new one, or none, when the operation ends. A camera that
 is away does not count as hung: its thread sets the deadline of its next try. A thread that misses its deadline hangs,
-in a driver or on a lock.
+in a driver or on a lock. Time in which the service was not awake does not count.
 """
 
 import threading
-import time
+
+from edgemeta.daemon.runtime.awake import AWAKE
 
 
 class Heartbeat:
@@ -21,13 +22,13 @@ class Heartbeat:
     def expect_within(self, what: str, seconds: float) -> None:
         """Expect the next heartbeat within `seconds`, whatever was expected before; `what` describes the operation."""
         with self._lock:
-            self._by, self._what = time.monotonic() + seconds, what
+            self._by, self._what = AWAKE.now() + seconds, what
 
     def expect_if_idle(self, what: str, seconds: float) -> None:
         """Like `expect_within`, but a deadline that is already set stays."""
         with self._lock:
             if self._by == float("inf"):
-                self._by, self._what = time.monotonic() + seconds, what
+                self._by, self._what = AWAKE.now() + seconds, what
 
     def clear(self) -> None:
         """Expect nothing: all is done, or another thread has to act."""
@@ -38,5 +39,5 @@ class Heartbeat:
     def overdue(self) -> str | None:
         """Description of the operation that the thread hangs in; None while its deadline has not passed."""
         with self._lock:
-            late = time.monotonic() - self._by
+            late = AWAKE.now() - self._by
             return f"{self.name} hangs: {self._what}, {late:.0f} s late" if late > 0 else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgemeta import __version__
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
+from edgemeta.daemon.capture.load import CameraLoad, Openings
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
@@ -25,6 +26,7 @@ from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
 from edgemeta.daemon.metrics.delivery_counters import DeliveryCounters
 from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
+from edgemeta.daemon.metrics.load import LoadMonitor, Progress
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
@@ -38,6 +40,7 @@ from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.periodic import Periodic
+from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.telemetry import Telemetry
@@ -49,9 +52,6 @@ if TYPE_CHECKING:
     from edgemeta.daemon.web.server import WebServer
 
 log = logging.getLogger(__name__)
-
-CLOCK_CHECK = 0.5
-"""Seconds between two looks whether the clock was set."""
 
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the first connection, so that an available broker misses no frame."""
@@ -95,9 +95,16 @@ class Service:
             config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, delivery_counters, on_fatal
         )
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
+        self._cameras: dict[str, Camera] = {}
+        self._load = LoadMonitor(self._progress, on_fatal)
+        self._openings = Openings(lambda: self._load.is_starved and any(map(_is_running, self._cameras.values())))
+        self._conditions = Conditions(
+            *(names, self._clock, self._load, self._statuses, self._works),
+            *(self._publish_again, self._publish_change, on_fatal),
+        )
         self._telemetry = Telemetry(
             *(self.identity, self._clock, self.publisher, self._link, self._outbox),
-            *(self._frames, self._counters, self._latencies),
+            *(self._frames, self._counters, self._latencies, self._conditions),
         )
         self._link.listeners.append(RemovedCameras(self._link, topics, names))
         self._discovery = Discovery(self._link, config.homeassistant, self._device_view(plan))
@@ -115,10 +122,8 @@ class Service:
         """Reason why a model named by the config is not in use; None where all of them are."""
         self.last_good = LastGoodRecorder(plan)
         self._on_fatal = on_fatal
-        self._cameras = {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
+        self._cameras |= {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
-        self._clock_sets = self._clock.sets
-        self._clock_watch = Periodic("clock", CLOCK_CHECK, self._watch_clock, on_fatal)
         self._stats_timer = Periodic("stats", config.stats.interval, self._telemetry.publish_stats, on_fatal)
         self.collection = self._make_collection() if config.web.enabled else None
         """Collecting and teaching; None where the config does not allow them."""
@@ -135,12 +140,13 @@ class Service:
             "start", SwapResult.SETTLED if self.refused is None else SwapResult.FALLBACK, self.refused
         )
         self._outbox_writer.start()
+        self._load.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
         for camera in self._cameras.values():
             camera.start()
         self._stats_timer.start()
-        self._clock_watch.start()
+        self._conditions.start()
         for name, loaded in self.plan.loaded_models.items():
             log.info("camera %s: %s on %s", name, loaded.description, loaded.backend)
         if self.refused is not None:
@@ -161,7 +167,8 @@ class Service:
             camera.stop()
         self._frames.close()
         self._stats_timer.stop(producers.left)
-        self._clock_watch.stop(producers.left)
+        self._conditions.stop(producers.left)
+        self._load.stop(producers.left)
         _join(self._cameras.values(), producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
@@ -241,9 +248,7 @@ class Service:
 
     def health(self) -> Health:
         """A health snapshot of the service."""
-        heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
-        hanging = tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None)
-        cameras, link = {name: camera.status for name, camera in self._cameras.items()}, self._link.status
+        cameras, link = self._statuses(), self._link.status
         return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: status.description if status else "not started" for name, status in cameras.items()},
@@ -252,11 +257,9 @@ class Service:
             page=self._page.problem if self._page is not None else None,
             swap=self.swaps.description,
             refused=self.refused,
-            hanging_threads=hanging,
-            ready=not hanging
-            and link.state is BrokerState.CONNECTED
-            and not self._link.refuses_results
-            and all(status is not None and status.is_ready for status in cameras.values()),
+            hanging_threads=self._hanging,
+            overloaded=self._conditions.overloaded,
+            ready=self._conditions.ready,
         )
 
     def snapshot(self) -> MetricsSnapshot:
@@ -267,7 +270,9 @@ class Service:
             config_sha256=self.plan.config_sha256,
             uptime=self._telemetry.uptime,
             clock_synchronized=self._clock.synchronized,
-            hanging=len(self.health().hanging_threads),
+            hanging=len(self._hanging),
+            overloaded=self._conditions.overloaded is not None,
+            thread_delay=self._load.delay,
             cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
             stages=self._latencies.histograms(),
             broker=self._link.status.state,
@@ -323,18 +328,49 @@ class Service:
 
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
-        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._on_fatal)
+        load = CameraLoad(
+            opens_in=self._openings.opens_in,
+            is_behind=lambda: self._load.is_starved and self._frames.is_waiting(name),
+            missed=self._counters[name].add_missed,
+        )
+        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._on_fatal, load)
 
     def _publish_status(self, camera: str, status: CameraStatus) -> None:
         self._telemetry.publish_status(self.plan, camera, status)
 
-    def _watch_clock(self) -> None:
-        """Publish what has times again if the clock was set."""
-        sets = self._clock.sets
-        if sets != self._clock_sets:
-            self._clock_sets = sets
-            statuses = {name: camera.status for name, camera in self._cameras.items()}
-            self._telemetry.publish_again(self.plan, self.refused, statuses)
+    def _statuses(self) -> dict[str, CameraStatus | None]:
+        return {name: camera.status for name, camera in self._cameras.items()}
+
+    def _works(self) -> bool:
+        """Whether every camera delivers frames in time or has ended, the broker is connected, and no thread hangs."""
+        return (
+            self._load.overloaded is None
+            and not self._hanging
+            and self._link.status.state is BrokerState.CONNECTED
+            and not self._link.refuses_results
+            and all(status is not None and status.is_ready for status in self._statuses().values())
+        )
+
+    @property
+    def _hanging(self) -> tuple[str, ...]:
+        heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
+        return tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None)
+
+    def _progress(self) -> Progress:
+        """Frames of all cameras since the start, for the load."""
+        counts = [self._frames.counts(name) for name in self._counters]
+        missed = sum(counters.missed for counters in self._counters.values())
+        captured, superseded = (sum(each[number] for each in counts) for number in (0, 1))
+        return Progress(captured + missed, superseded + missed)
+
+    def _publish_again(self) -> None:
+        self._telemetry.publish_again(self.plan, self.refused, self._statuses())
+
+    def _publish_change(self, camera: str | None) -> None:
+        if camera is None:
+            self._telemetry.publish_info(self.plan, self.refused)
+        elif (status := self._cameras[camera].status) is not None:
+            self._publish_status(camera, status)
 
     def _publish_info(self) -> None:
         self._telemetry.publish_info(self.plan, self.refused)
@@ -351,6 +387,10 @@ def _end(cameras: Collection[Camera]) -> None:
     for camera in cameras:
         camera.stop()
     _join(cameras, Deadline(CAMERAS_END_WITHIN))
+
+
+def _is_running(camera: Camera) -> bool:
+    return camera.status is not None and camera.status.state is CameraState.RUNNING
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:

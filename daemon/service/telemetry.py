@@ -21,6 +21,7 @@ from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.clock import NS, Clock
+from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.plan import Plan
 
 
@@ -37,6 +38,7 @@ class Telemetry:
         frames: LatestFrames,
         counters: Mapping[str, FrameCounters],
         latencies: StageLatencies,
+        conditions: Conditions,
     ) -> None:
         self._who: dict[str, Any] = {"device": identity.device, "boot": identity.boot}
         self._clock = clock
@@ -46,6 +48,7 @@ class Telemetry:
         self._frames = frames
         self._counters = counters
         self._latencies = latencies
+        self._conditions = conditions
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
         self._swap: SwapMessage | None = None
@@ -95,6 +98,7 @@ class Telemetry:
             since=self._clock.utc(status.since_ns),
             clock_synchronized=self._clock.synchronized,
             failures=status.failures,
+            problem=self._conditions.has_problem(camera),
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
 
@@ -141,6 +145,7 @@ class Telemetry:
             cameras=list(plan.config.cameras),
             models={name: loaded.identity for name, loaded in plan.loaded_models.items()},
             tasks={name: loaded.task for name, loaded in plan.loaded_models.items()},
+            overloaded=self._conditions.overloaded,
             model_refused=refused,
         )
 

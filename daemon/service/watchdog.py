@@ -72,7 +72,8 @@ class Watchdog:
         refused = f"model refused, another one is in use: {health.refused}" if health.refused else None
         change = health.swap or self._last_change
         others = (f"broker {health.broker}", health.inbox, health.page, change)
-        parts = (*health.hanging_threads, refused, self._rate, *cameras, *others)
+        overloaded = f"overloaded: {health.overloaded}" if health.overloaded else None
+        parts = (*health.hanging_threads, overloaded, refused, self._rate, *cameras, *others)
         return "; ".join(part for part in parts if part)
 
     def _log(self, hanging_threads: tuple[str, ...]) -> None:

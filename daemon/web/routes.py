@@ -119,5 +119,6 @@ class Routes:
         health = self._service.health()
         cameras = [f"camera {name} {description}" for name, description in health.cameras.items()]
         lines = ["ready" if health.ready else "not ready", *health.hanging_threads, *cameras, f"broker {health.broker}"]
+        lines += [f"overloaded: {health.overloaded}"] if health.overloaded else []
         lines += [f"model refused, another one is in use: {health.refused}"] if health.refused else []
         return sentence(HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))

@@ -136,7 +136,7 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             "device_class": "problem",
             "entity_category": "diagnostic",
             "state_topic": topics.of(STATUS, name),
-            "value_template": "{{ 'ON' if value_json.reason is not none else 'OFF' }}",
+            "value_template": "{{ 'ON' if value_json.problem else 'OFF' }}",
             "json_attributes_topic": topics.of(STATUS, name),
             "json_attributes_template": "{{ {'status': value_json.status, 'reason': value_json.reason} | tojson }}",
         },
@@ -198,6 +198,16 @@ def _device(view: DeviceView) -> dict[str, Component]:
             "json_attributes_topic": view.topics.of(SWAP),
             "json_attributes_template": "{{ {'time': value_json.time, 'reason': value_json.reason} | tojson }}",
         },
+        "overloaded": {
+            "p": "binary_sensor",
+            "name": "overloaded",
+            "device_class": "problem",
+            "entity_category": "diagnostic",
+            "state_topic": view.topics.of(INFO),
+            "value_template": "{{ 'ON' if value_json.overloaded is not none else 'OFF' }}",
+            "json_attributes_topic": view.topics.of(INFO),
+            "json_attributes_template": "{{ {'reason': value_json.overloaded} | tojson }}",
+        },
         "version": {
             "p": "sensor",
             "name": "version",
@@ -227,8 +237,10 @@ def _part(of: str, camera: str) -> str:
 
 
 def _while_running(topics: Topics, camera: str) -> list[Component]:
-    """Available while the device is online and this camera is running."""
-    running = f"{{{{ 'online' if value_json.status == '{CameraState.RUNNING.value}' else 'offline' }}}}"
+    """Available while the device is online and this camera is running, or has failed for a moment only."""
+    moment = f"value_json.status == '{CameraState.FAILED.value}' and not value_json.problem"
+    runs = f"value_json.status == '{CameraState.RUNNING.value}' or {moment}"
+    running = f"{{{{ 'online' if {runs} else 'offline' }}}}"
     return [{"topic": topics.of(AVAILABILITY)}, {"topic": topics.of(STATUS, camera), "value_template": running}]
 
 

@@ -17,6 +17,7 @@ export function brokerTone({ state, reason, refuses }) {
 
 export function problems({ hanging_threads, info, broker, outbox, wants_disk, cameras }) {
   const found = hanging_threads.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
+  if (info.overloaded !== null) found.push({ short: "overloaded", text: `overloaded: ${info.overloaded}`, tone: "warn" });
   const refused = info.model_refused;
   if (refused !== null) {
     found.push({ short: "model refused", text: `model refused, another one is in use: ${refused}`, tone: "warn" });

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
+from edgemeta.daemon.capture.load import UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
@@ -70,18 +71,24 @@ class Watch:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[Scripted], tuple[Camera, Watch]]]:
+def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
     started: list[tuple[Camera, Scripted]] = []
 
-    def make(source: Scripted) -> tuple[Camera, Watch]:
+    def make(source: Scripted, load: CameraLoad = UNHURRIED, delivery: float = 0.0) -> tuple[Camera, Watch]:
         watch = Watch()
+
+        def deliver(_: str, frame: Frame) -> None:
+            time.sleep(delivery)
+            watch.note(watch.frames, int(frame.pixels[0, 0, 0]))
+
         camera = Camera(
             "front",
             CONFIG,
             source,
-            lambda _, frame: watch.note(watch.frames, int(frame.pixels[0, 0, 0])),
+            deliver,
             lambda _, status: watch.note(watch.told, status),
             lambda error: watch.note(watch.crashes, error),
+            load,
         )
         camera.start()
         started.append((camera, source))
@@ -191,3 +198,44 @@ def test_an_unstable_camera_is_logged_once(
         f"camera front: {description}" for description in ("opening", "running", "away", "other", "recovered")
     ]
     assert watch.states.count("failed") == 51, "the status says every change"
+
+
+def test_a_camera_waits_to_be_opened_and_says_why(start: Any) -> None:
+    allowed = threading.Event()
+    source = Scripted(1)
+    _, watch = start(source, CameraLoad(opens_in=lambda _: 0.0 if allowed.is_set() else 0.06))
+    watch.wait(lambda: len(watch.told) == 2)
+    assert watch.told[1].description == "opening: waits until the service is not overloaded any more"
+    assert source.opened == 0
+    allowed.set()
+    watch.wait(lambda: watch.frames == [1])
+
+
+def test_frames_that_nobody_would_take_are_not_read_but_counted(start: Any) -> None:
+    """A frame per 10 ms; for 0.3 s the worker takes none."""
+    missed: list[int] = []
+    behind = threading.Event()
+    source = Scripted(*[7] * 10_000, interval_ns=10_000_000)
+    began = time.monotonic()
+    _, watch = start(source, CameraLoad(is_behind=behind.is_set, missed=missed.append))
+    watch.wait(lambda: bool(watch.frames))
+    behind.set()
+    time.sleep(0.3)
+    read = len(watch.frames)
+    assert sum(missed) >= 15
+    assert sum(missed) + read <= (time.monotonic() - began) / 0.01 + 2
+    behind.clear()
+    watch.wait(lambda: len(watch.frames) > read + 3)
+
+
+def test_frames_that_a_late_service_did_not_read_are_counted(start: Any) -> None:
+    """A delivery takes as long as ten frames, as on a busy machine: nine of ten are missed."""
+    missed: list[int] = []
+    source = Scripted(*[7] * 10_000, interval_ns=10_000_000)
+    began = time.monotonic()
+    camera, watch = start(source, CameraLoad(missed=missed.append), delivery=0.1)
+    watch.wait(lambda: len(watch.frames) >= 4)
+    camera.stop()
+    camera.join(60)
+    due = (time.monotonic() - began) / 0.01
+    assert 0.6 * due < sum(missed) + len(watch.frames) < due + 2

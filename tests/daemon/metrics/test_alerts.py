@@ -145,6 +145,18 @@ DAYS = {
         day("one in thirty", {SUPERSEDED: f"0+15x{ALWAYS}", CAPTURED: f"0+450x{ALWAYS}"}, 30),
         day("no frames at all", {SUPERSEDED: f"50x{ALWAYS}", CAPTURED: f"900x{ALWAYS}"}, 30),
     ],
+    "EdgemetaOverloaded": [
+        day(
+            "overloaded for ten minutes", one("edgemeta_overloaded", steps((0, 20), (1, 40))), 14, "EdgemetaOverloaded"
+        ),
+        day(
+            "three seconds of each four",
+            one("edgemeta_overloaded", " ".join(["1 1 1 0"] * 30)),
+            20,
+            "EdgemetaOverloaded",
+        ),
+        day("for a minute", one("edgemeta_overloaded", steps((0, 20), (1, 4), (0, 40))), 9),
+    ],
     "EdgemetaFramesFail": [
         day("a frame that failed", {FAILED: steps((0, 20), (1, 20))}, 6, "EdgemetaFramesFail"),
         day("one that failed an hour ago", {FAILED: steps((0, 20), (1, 300))}, 65, last=5),

@@ -34,7 +34,7 @@ def test_every_announcement_is_accepted_and_all_its_ids_differ(cameras: list[str
     config = config_of({name: {"source": "synthetic://"} for name in cameras}, device=device)
     assistant = Assistant()
     assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(announced(config)).encode())
-    assert len(assistant.entities) == 5 + 6 * len(cameras)
+    assert len(assistant.entities) == 6 + 6 * len(cameras)
 
 
 def test_ids_of_two_devices_differ_where_names_run_together() -> None:
@@ -42,7 +42,7 @@ def test_ids_of_two_devices_differ_where_names_run_together() -> None:
     for device, camera in (("a", "b_c"), ("a_b", "c"), ("a-b", "c")):
         content = announced(config_of({camera: {"source": "synthetic://"}}, device=device))
         assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(content).encode())
-    assert len(assistant.entities) == 33
+    assert len(assistant.entities) == 36
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,26 @@ def test_values_of_messages_that_are_sent_once_do_not_expire() -> None:
         "problem_a",
         "model_a",
         "swap",
+        "overloaded",
         "version",
     }
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "is_available", "is_problem"),
+    [("running", False, True, "OFF"), ("failed", False, True, "OFF"), ("failed", True, False, "ON")],
+)
+def test_a_camera_that_failed_for_a_moment_is_available_and_has_no_problem(
+    status: str, problem: bool, is_available: bool, is_problem: str
+) -> None:
+    assistant = Assistant()
+    content = announced(config_of({"front": {"source": "synthetic://"}}))
+    assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+    assistant.hear("edgemeta/gate/availability", b"online")
+    told = {"status": status, "reason": "away" if status == "failed" else None, "problem": problem}
+    assistant.hear("edgemeta/gate/front/status", json.dumps(told).encode())
+    assert assistant.of("state_front").is_available is is_available
+    assert assistant.of("problem_front").value == is_problem
 
 
 BEFORE = ["unknown", "unavailable", "cat"]
