@@ -17,8 +17,8 @@ class Health:
     measured while the service gets too little of the processor; None while it does not. inbox: the flooded topics; None
     if there are none. page: why the live page is not served; None if it is, or is not configured. swap: progress of a
     model swap; None if there is none. refused: why a model named by the config is not in use; None if all are. ready:
-    whether every camera delivers frames or has ended, the broker is connected and accepts their messages, no thread
-    hangs and the service is not overloaded, or did so until a few seconds ago.
+    whether every camera delivers frames or has ended, the broker is connected and accepts their messages, and no thread
+    hangs, or until a few seconds ago.
     """
 
     frames: int

@@ -114,7 +114,7 @@ class LoadMonitor:
         due, not_taken = self._before.due - before.due, self._before.not_taken - before.not_taken
         stalled_before, stalled = self._stalled, cpu_stalled()
         self._stalled = stalled
-        pressure = None if stalled is None or stalled_before is None else (stalled - stalled_before) / elapsed
+        pressure = None if stalled is None or stalled_before is None else min(1.0, (stalled - stalled_before) / elapsed)
         return Second(delay, pressure, not_taken / due if due > 0 else 0.0, self._before.is_late)
 
     def add(self, second: Second) -> None:

@@ -342,10 +342,9 @@ class Service:
         return {name: camera.status for name, camera in self._cameras.items()}
 
     def _works(self) -> bool:
-        """Whether every camera delivers frames in time or has ended, the broker is connected, and no thread hangs."""
+        """Whether every camera delivers frames or has ended, the broker is connected, and no thread hangs."""
         return (
-            self._load.overloaded is None
-            and not self._hanging
+            not self._hanging
             and self._link.status.state is BrokerState.CONNECTED
             and not self._link.refuses_results
             and all(status is not None and status.is_ready for status in self._statuses().values())
