@@ -11,14 +11,18 @@ from edgemeta.daemon.capture.frame_filter import FrameFilter
 from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.retry_delays import RetryDelays
-from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceWaiting
+from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceSilentError, SourceWaiting
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 0.9
+"""Part of its timeout for which a source must have been silent while the service was awake; the rest is inaccuracy."""
 
 GRACE = 5.0
 """Seconds beyond its timeout after which a source counts as hung."""
@@ -167,9 +171,9 @@ class Camera:
         check = FrameCheck(self._config.frozen_after, self._config.black_after)
         filter_ = FrameFilter(self._config)
         due_ns = time.monotonic_ns()
-        paced = self._source.interval_ns > 0
+        heard, skipped = AWAKE.now(), 0
         while not self._stopping.wait(self._until(due_ns)):
-            if paced and self._load.is_behind():
+            if self._source.interval_ns and self._load.is_behind():
                 self._load.missed(1)
                 due_ns = self._next_due(due_ns)
                 continue
@@ -177,7 +181,15 @@ class Camera:
                 frame = self._source.read()
             except SourceWaiting as waiting:
                 self._set_status(CameraState.OPENING, str(waiting))
+                heard = AWAKE.now()
                 continue
+            except SourceSilentError:
+                if AWAKE.now() - heard > PATIENCE * self._config.frame_timeout:
+                    raise
+                continue  # the service was late itself
+            heard = AWAKE.now()
+            self._load.missed(frame.skipped - skipped)
+            skipped = frame.skipped
             if self._stopping.is_set():
                 return
             warning = check.check(frame) if self._source.live else None

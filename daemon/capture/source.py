@@ -27,6 +27,10 @@ class SourceError(EdgemetaError):
         self.retry = retry
 
 
+class SourceSilentError(SourceError):
+    """A source that gave no frame in time. It stays open and may be read again: perhaps the service itself was late."""
+
+
 class SourceWaiting(Exception):  # noqa: N818 - nothing is wrong
     """A source that works, but has no frame yet; the text says for what it waits. `read` may be called again."""
 
@@ -98,7 +102,10 @@ class Source(Protocol):
         ...
 
     def read(self) -> Frame:
-        """Return the next frame, within the spec's timeout. Raises SourceEnded, SourceError or SourceWaiting."""
+        """Return the next frame, within the spec's timeout. Raises SourceEnded, SourceError or SourceWaiting.
+
+        After the timeout alone it raises SourceSilentError, after which it may be called again.
+        """
         ...
 
     def close(self) -> None:

@@ -27,6 +27,11 @@ class AwakeTime:
         at, awake, most, rate = self._last
         return awake + min(time.monotonic() - at, most) * rate
 
+    @property
+    def rate(self) -> float:
+        """How much time counts now."""
+        return self._last[3]
+
     def beat(self, rate: float = 1.0) -> None:
         """The service is awake; `rate` says how much the time until the next beat counts."""
         self._last = time.monotonic(), self.now(), LATE, rate

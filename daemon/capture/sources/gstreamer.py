@@ -3,7 +3,7 @@
 import time
 from urllib.parse import parse_qsl
 
-from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
+from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec
 from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
 from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import parts_of
@@ -41,7 +41,7 @@ class GstreamerSource:
             raise SourceError(f"{self._name} is not open")
         pixels = self._launch.read(self._timeout)
         if pixels is None:
-            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
+            raise SourceSilentError(f"{self._name} gave no frame for {self._timeout:g} s")
         return Frame(pixels, time.monotonic_ns())
 
     def close(self) -> None:

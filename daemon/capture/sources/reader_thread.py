@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from edgemeta.daemon.capture.source import Frame, Pixels, SourceError
+from edgemeta.daemon.capture.source import Frame, Pixels, SourceError, SourceSilentError
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 MAX_HANGING = 3
@@ -109,7 +109,7 @@ class ReaderThread:
             raise SourceError(f"{self._name} is not open")
         frame = self._reader.take(self._timeout)
         if frame is None:
-            raise SourceError(f"{self._name} gave no frame for {self._timeout:g} s")
+            raise SourceSilentError(f"{self._name} gave no frame for {self._timeout:g} s")
         return frame
 
     def close(self) -> None:

@@ -1,17 +1,21 @@
 """The camera's thread: frames, status, reopening, end."""
 
+import itertools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from edgemeta.daemon.capture import camera as module
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
 from edgemeta.daemon.capture.load import UNHURRIED, CameraLoad
-from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError
+from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSilentError
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
 
@@ -239,3 +243,34 @@ def test_frames_that_a_late_service_did_not_read_are_counted(start: Any) -> None
     camera.join(60)
     due = (time.monotonic() - began) / 0.01
     assert 0.6 * due < sum(missed) + len(watch.frames) < due + 2
+
+
+def test_silence_that_a_starved_service_heard_is_no_failure(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service was awake for a moment only; when it is awake all the time, silence counts."""
+    awake = SimpleNamespace(seconds=0.0, now=lambda: awake.seconds)
+    monkeypatch.setattr(module, "AWAKE", awake)
+    silent = SourceSilentError("gave no frame for 5 s")
+    source = Scripted(1, silent, silent, 2, silent)
+    source.done.set()
+    _, watch = start(source)
+    watch.wait(lambda: "ended" in watch.states)
+    assert watch.states == ["opening", "running", "ended"]
+    assert watch.frames == [1, 2]
+
+    awake.now = itertools.count(0, 10).__next__
+    source = Scripted(1, silent, 2)
+    source.done.set()
+    _, watch = start(source)
+    watch.wait(lambda: "ended" in watch.states)
+    assert watch.states == ["opening", "running", "failed", "running", "ended"]
+
+
+def test_frames_that_a_source_decoded_and_nobody_took_are_counted(start: Any) -> None:
+    missed: list[int] = []
+    source = Scripted(1, 2, 3)
+    totals = iter((0, 4, 4))
+    read = source.read
+    source.read = lambda: replace(read(), skipped=next(totals))  # type: ignore[method-assign]
+    _, watch = start(source, CameraLoad(missed=missed.append))
+    watch.wait(lambda: watch.frames == [1, 2, 3])
+    assert sum(missed) == 4

@@ -1,10 +1,11 @@
 """A network camera, RTSP or HTTP (MJPEG, snapshots, or any container FFmpeg knows), read in a process of its own."""
 
 from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec, SourceWaiting
+from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec, SourceWaiting
 from edgemeta.daemon.capture.sources.stream.messages import Failed, NoKeyFrame, Opened, Picture, Request
 from edgemeta.daemon.capture.sources.stream.process import ProcessEndedError, StreamProcess
 from edgemeta.daemon.capture.sources.stream.server_watch import ServerWatch
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.daemon.runtime.deadline import Deadline
 
@@ -74,7 +75,8 @@ class StreamSource:
     def _request(self) -> Request:
         address = self._spec.address
         text = self._spec.target().text
-        return Request(text, address.host, address.port, self._spec.timeout, self._unanswered)
+        patience = self._spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
+        return Request(text, address.host, address.port, patience, self._unanswered)
 
     def _next_picture(self, process: StreamProcess) -> Picture:
         """Wait for a picture. Raises SourceError, SourceWaiting, ProcessEndedError."""
@@ -100,7 +102,7 @@ class StreamSource:
             if self._watch is not None and self._watch.returned():
                 raise SourceError(f"{self._name} was unreachable; reconnecting")
         self._unanswered = True
-        raise SourceError(f"{self._name} gave no frame for {self._spec.timeout:g} s")
+        raise SourceSilentError(f"{self._name} gave no frame for {self._spec.timeout:g} s")
 
     def _follow(self, process: StreamProcess, polled: bool) -> None:
         """Note that the stream is open. Raises SourceError if the config expects a snapshot address."""
