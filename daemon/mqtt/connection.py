@@ -11,6 +11,7 @@ import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import paho.mqtt.client as paho
@@ -25,11 +26,12 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_packet
 from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
+from edgemeta.daemon.mqtt.closing import explanation
 from edgemeta.daemon.mqtt.in_flight import InFlight
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
-from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, loss, refusal
+from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, closed, loss, refusal
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 from edgemeta.daemon.mqtt.suspects import Suspect, Suspects, key_of, message_sent, subscription_sent
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
@@ -101,7 +103,8 @@ class Connection:
         self._is_our_fault = False
         self._watched = select.poll()
         self._watched.register(wakeup, select.POLLIN)
-        self._descriptor = -1
+        self._descriptor, self._peer = -1, ("", 0)
+        self._active_at = time.monotonic()
         self._writing = False
         self._has_bytes = False  # read or decrypted bytes, which no poll of the socket reports
         self._keepalive_checked = 0.0
@@ -292,6 +295,7 @@ class Connection:
         delivery.sent_ns = time.monotonic_ns()
         self._messages.add(information.mid, delivery)
         self._trials.sent(information.mid, message_sent(message), is_answered=qos > 0)
+        self._active_at = time.monotonic()
 
     def _properties(self, message: OutgoingMessage) -> Properties | None:
         """Return the MQTT 5 properties of a message: when it expires, and the correlation data of an answer."""
@@ -330,8 +334,7 @@ class Connection:
             return refused
         if not self._settled:
             if self._lost is not None:
-                suspect = self._trials.suspect if self._is_our_fault else None
-                raise alert(self._broker, self._errors.text) or loss(self._broker, self._client_id, self._lost, suspect)
+                raise alert(self._broker, self._errors.text) or self._loss(self._lost)
             return []
         answered = []
         for mid, answer in self._settled:
@@ -345,6 +348,12 @@ class Connection:
             self.acknowledged or not self.limits.qos or any(delivery.message.qos for delivery, _ in answered)
         )
         return answered
+
+    def _loss(self, reason: str) -> LinkError:
+        suspect = self._trials.suspect if self._is_our_fault else None
+        if reason == CLOSED and suspect is None:
+            return closed(self._broker, self._client_id, explanation(self._peer, time.monotonic() - self._active_at))
+        return loss(self._broker, self._client_id, reason, suspect)
 
     def close(self, politely: bool) -> None:
         """End it: politely with a DISCONNECT, so that the broker does not send the will, else by dropping it."""
@@ -394,6 +403,10 @@ class Connection:
         extra: Properties | None,
     ) -> None:
         self._answer = reason
+        connection = self._client.socket()
+        if isinstance(connection, socket.socket):
+            with suppress(OSError):  # it may be closed again
+                self._peer = connection.getpeername()
         if not reason.is_failure:
             self.limits = self.limits.narrowed_by(extra)
             self._window.limit = self.limits.window
@@ -416,6 +429,7 @@ class Connection:
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
     ) -> None:
         self._settled.append((mid, answer_of(reason)))
+        self._active_at = time.monotonic()
         self._trials.answered(mid)
 
     def _on_subscribe(

@@ -61,5 +61,5 @@ class FailureTracker:
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN,
             f"broker {self._broker} accepts each connection and closes it soon after without a reason: another client "
-            f"probably uses the client id {self._client_id!r}, too, unless the broker restarts again and again",
+            f"probably uses the client id {self._client_id!r}, too",
         )

@@ -99,24 +99,23 @@ CLOSED = "the broker closed it without a reason"
 client takes over a client id."""
 
 
+def closed(broker: str, client_id: str, explanation: str | None) -> LinkError:
+    """Return the error for a connection that the broker closed without a reason and with nothing unanswered."""
+    others = f"as brokers do when another client connects with the client id {client_id!r}, or when they are stopped"
+    text = f"connection to broker {broker} lost: {CLOSED}"
+    if explanation is not None:
+        return LinkError(BrokerState.LOST, f"{text} {explanation}")
+    return LinkError(BrokerState.LOST, f"{text}, {others}", may_be_taken_over=True)
+
+
 def loss(broker: str, client_id: str, reason: str, suspect: Suspect | None) -> LinkError:
-    """Return the error for the end of an accepted connection; `reason` is that of MQTT 5, or CLOSED."""
-    lost = f"connection to broker {broker} lost: "
-    if suspect is not None:
-        after = f" after {suspect.sent.description} was sent"
-        return LinkError(BrokerState.LOST, lost + reason.lower() + after, suspect=suspect)
-    if reason == CLOSED:
-        return LinkError(
-            BrokerState.LOST,
-            f"{lost}{CLOSED}, as brokers do when another client connects with the client id {client_id!r}, or when "
-            "they are stopped",
-            may_be_taken_over=True,
-        )
+    """Return the error for another end of an accepted connection; `reason` is that of MQTT 5, or CLOSED."""
     if reason.lower() == "session taken over":
         return LinkError(
             BrokerState.CLIENT_ID_TAKEN, f"broker {broker}: another client has taken the client id {client_id!r}"
         )
-    return LinkError(BrokerState.LOST, lost + reason.lower())
+    after = "" if suspect is None else f" after {suspect.sent.description} was sent"
+    return LinkError(BrokerState.LOST, f"connection to broker {broker} lost: {reason.lower()}{after}", suspect=suspect)
 
 
 def unacknowledged(broker: str, seconds: float) -> LinkError:

@@ -1,9 +1,9 @@
 """Announces the device to Home Assistant, and removes entities that no longer exist.
 
-The announcement is retained, so the link sends it again at every connect; it is also sent when Home Assistant reports
-that it has started. The announcement of an earlier run is read back from the broker: removed components are then sent
-with their platform only, and if discovery is off the topic is cleared. Both are Home Assistant's ways to remove an
-entity.
+The announcement, one message or several, is retained, so the link sends it again at every connect; it is also sent when
+Home Assistant reports that it has started. What an earlier run announced is read back from the broker: removed
+components are then sent with their platform only, and the topic of a message that does not exist any more is cleared.
+Both are Home Assistant's ways to remove an entity.
 """
 
 import json
@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.mqtt.homeassistant.counts import Component
-from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, announcement
+from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView
+from edgemeta.daemon.mqtt.homeassistant.parts import Announcement, encoded, marked, parts
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 
@@ -48,57 +49,66 @@ class Discovery:
         Prefix and status topic cannot be changed later.
         """
         self._link = link
-        self._topic = f"{config.discovery_prefix}/device/{view.id}/config"
+        self._prefix = f"{config.discovery_prefix}/device/"
         self._lock = threading.Lock()
-        self._view: DeviceView | None = None
-        self._gone: dict[str, Component] = {}
+        self._wanted: dict[str, Announcement] | None = None
+        self._gone: dict[str, dict[str, Component]] = {}
         if config.enabled is not None:
-            link.subscribe(self._topic, self._on_earlier)
+            for discovery_id in (view.id, f"{view.id}/+"):
+                link.subscribe(self._topic(discovery_id), self._on_earlier)
             link.subscribe(config.status_topic, self._on_status, Limit(STARTS_PER_SECOND, _no_answer))
+
+    def _topic(self, discovery_id: str) -> str:
+        return f"{self._prefix}{discovery_id}/config"
 
     def update(self, enabled: bool, view: DeviceView) -> None:
         """Announce the device as it is now, or remove it."""
         with self._lock:
-            before, self._view = self._view, view if enabled else None
+            before = self._wanted or {}
+            self._wanted = {self._topic(key): part for key, part in parts(view).items()} if enabled else None
+            for topic in before.keys() - (self._wanted or {}).keys():
+                self._withdraw(topic)
             if enabled:
-                self._announce(announcement(before)["cmps"] if before is not None else {})
-            elif before is not None:
-                self._withdraw()
+                self._announce({topic: part["cmps"] for topic, part in before.items()})
 
     def _on_status(self, message: Incoming) -> None:
         if message.payload != STARTED:
             return
         with self._lock:
-            if self._view is not None:
+            if self._wanted is not None:
                 self._announce({})
 
     def _on_earlier(self, message: Incoming) -> None:
-        """Compare with the retained announcement: an earlier run's or, after a later connect, our own."""
+        """Compare with a retained announcement: an earlier run's or, after a later connect, our own."""
         if not message.retained or not message.payload:
             return
         earlier = _components_of(message.payload)
+        if earlier is None:
+            return
         with self._lock:
-            if self._view is None and earlier is not None:
+            if self._wanted is None:
                 log.info("discovery is off: removing the device from Home Assistant")
-                self._withdraw()
-            elif self._view is not None and earlier and not earlier.keys() <= announcement(self._view)["cmps"].keys():
-                self._announce(earlier)
+                self._withdraw(message.topic)
+            elif message.topic not in self._wanted:
+                self._withdraw(message.topic)
+                self._announce({})  # what was there may have moved to another message
+            elif not earlier.keys() <= self._wanted[message.topic]["cmps"].keys():
+                self._announce({message.topic: earlier})
 
-    def _announce(self, earlier: dict[str, Component]) -> None:
-        """Send the present components, and remove the earlier ones that no longer exist."""
-        assert self._view is not None
-        content = announcement(self._view)
-        wanted = content["cmps"]
-        gone = {key: {"p": component["p"]} for key, component in earlier.items()}
-        self._gone = {key: component for key, component in {**self._gone, **gone}.items() if key not in wanted}
-        content["cmps"] = {**wanted, **self._gone}
-        self._link.send(
-            OutgoingMessage(self._topic, json.dumps(content, separators=(",", ":")).encode(), 1, retain=True)
-        )
+    def _announce(self, earlier: dict[str, dict[str, Component]]) -> None:
+        """Send the present components, and remove the earlier ones that no longer exist in their message."""
+        assert self._wanted is not None
+        for topic, content in self._wanted.items():
+            known = self._gone.get(topic, {}) | earlier.get(topic, {})
+            self._gone[topic] = {key: each for key, each in known.items() if key not in content["cmps"]}
+            self._send(topic, encoded(marked(content, self._gone[topic])))
 
-    def _withdraw(self) -> None:
-        self._gone = {}
-        self._link.send(OutgoingMessage(self._topic, b"", 1, retain=True))
+    def _withdraw(self, topic: str) -> None:
+        self._gone.pop(topic, None)
+        self._send(topic, b"")
+
+    def _send(self, topic: str, payload: bytes) -> None:
+        self._link.send(OutgoingMessage(topic, payload, 1, retain=True))
 
 
 def _no_answer(_message: Incoming, _reason: str) -> None:

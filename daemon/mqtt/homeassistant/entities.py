@@ -75,23 +75,36 @@ def _labels_in(zone: ZoneConfig, labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def announcement(view: DeviceView) -> dict[str, Any]:
-    """Return the discovery message of a device, without removed components."""
+    """Return the whole discovery message of a device, without removed components."""
+    components = device_components(view)
+    for name in view.cameras:
+        components |= camera_components(view, name)
+    return frame_of(view, components)
+
+
+def frame_of(view: DeviceView, components: dict[str, Component]) -> dict[str, Any]:
+    """Return a discovery message of a device with these components."""
     return {
         "dev": {"ids": [view.id], "name": view.topics.device, "mf": "edgemeta", "sw": __version__},
         "o": {"name": "edgemeta", "sw": __version__},
         "availability": [{"topic": view.topics.of(AVAILABILITY)}],
         "qos": 1,
-        "cmps": _components(view),
+        "cmps": components,
     }
 
 
-def _components(view: DeviceView) -> dict[str, Component]:
-    found = _device(view)
-    for name, camera in view.cameras.items():
-        found |= _camera(view, name, camera)
-    for key, component in found.items():
-        component["unique_id"] = f"{view.id}.{key}"
-    return found
+def device_components(view: DeviceView) -> dict[str, Component]:
+    """Return the components of the device itself."""
+    return _identified(view, _device(view))
+
+
+def camera_components(view: DeviceView, name: str) -> dict[str, Component]:
+    """Return the components of one camera."""
+    return _identified(view, _camera(view, name, view.cameras[name]))
+
+
+def _identified(view: DeviceView, components: dict[str, Component]) -> dict[str, Component]:
+    return {key: {**component, "unique_id": f"{view.id}.{key}"} for key, component in components.items()}
 
 
 def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Component]:

@@ -11,8 +11,10 @@ import pytest
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
+from edgemeta.daemon.messages.channels import Topics
 from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS_PER_SECOND, Discovery
-from edgemeta.daemon.mqtt.homeassistant.entities import view_of
+from edgemeta.daemon.mqtt.homeassistant.entities import CameraView, DeviceView, announcement, view_of
+from edgemeta.daemon.mqtt.homeassistant.parts import LARGEST_MARKED, encoded, parts
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save
@@ -265,7 +267,8 @@ JUNK = [
 def test_a_flood_of_starts_is_limited(discovery: tuple[FakeLink, Callable[[bool], None]]) -> None:
     """Each has the whole device announced; what the broker has retained comes at once and is not limited."""
     link, _ = discovery
-    assert link.rates == {TOPIC: None, "homeassistant/status": STARTS_PER_SECOND}
+    own = {TOPIC: None, TOPIC.replace("/config", "/+/config"): None}
+    assert link.rates == own | {"homeassistant/status": STARTS_PER_SECOND}
 
 
 @pytest.mark.parametrize("payload", JUNK)
@@ -326,3 +329,58 @@ def test_our_own_announcement_read_back_is_not_answered(discovery: tuple[FakeLin
         link.handlers[TOPIC](Incoming(TOPIC, link.sent[0].payload, retained))
     assert len(link.sent) == 1
     assert json.loads(link.sent[0].payload)["dev"]["ids"] == ["edgemeta-test"]
+
+
+def large_view(cameras: tuple[str, ...], zones: int = 4, labels: int = 10) -> DeviceView:
+    named = tuple(f"label{number}" for number in range(labels))
+    camera = CameraView(named, 60, "detection", {f"zone{number}": named for number in range(zones)})
+    return DeviceView(Topics("edgemeta", "test"), dict.fromkeys(cameras, camera), 10)
+
+
+def test_a_large_announcement_comes_in_parts_that_home_assistant_joins() -> None:
+    """And in one message again when it is small enough. No entity is missing, doubled or left over at any time."""
+    link, home, heard = FakeLink(), Assistant(), 0
+    made = Discovery(link, HomeAssistantConfig(enabled=True), large_view(("a",)))
+    seen = []
+    for view in (
+        large_view(("a",)),
+        large_view(("a", "b", "c", "d")),
+        large_view(("a", "c", "d")),
+        large_view(("a", "c"), labels=30),
+        large_view(("a", "c"), labels=2),
+    ):
+        made.update(True, view)
+        for message in link.sent[heard:]:
+            home.hear(message.topic, message.payload)
+            assert len(message.payload) <= LARGEST_MARKED
+        heard = len(link.sent)
+        assert {key for _, key in home.entities} == announcement(view)["cmps"].keys()
+        seen.append({topic.removeprefix("homeassistant/device/edgemeta-test") for topic, _ in home.entities})
+    one, four = {"/config"}, {"/config", *(f"/{name}/config" for name in "abcd")}
+    several = {f"/{name}{number}/config" for name in "ac" for number in ("", "-2")}
+    assert (seen[0], seen[1], seen[2], seen[4]) == (one, four, four - {"/b/config"}, one)
+    assert several < seen[3]
+
+
+def test_parts_of_an_earlier_run_are_removed() -> None:
+    """Home Assistant and the broker know parts of cameras that are gone, and a message that was whole then."""
+    link, home = FakeLink(), Assistant()
+    earlier, view = large_view(("a", "b", "c")), large_view(("a",))
+    made = Discovery(link, HomeAssistantConfig(enabled=True), view)
+    made.update(True, view)
+    for discovery_id, part in parts(earlier).items():
+        topic = f"homeassistant/device/{discovery_id}/config"
+        home.hear(topic, encoded(part))
+        handler = link.handlers[TOPIC if topic == TOPIC else TOPIC.replace("/config", "/+/config")]
+        handler(Incoming(topic, encoded(part), retained=True))
+    for message in link.sent[1:]:
+        home.hear(message.topic, message.payload)
+    assert {key for _, key in home.entities} == announcement(view)["cmps"].keys()
+
+
+def test_names_of_parts_are_no_cameras_names() -> None:
+    view = large_view(("a", "a-2", "a-3"), labels=40)
+    found = parts(view)
+    keys = [key for part in found.values() for key, each in part["cmps"].items() if len(each) > 1]
+    assert sorted(keys) == sorted(announcement(view)["cmps"])
+    assert {"edgemeta-test/a", "edgemeta-test/a-4", "edgemeta-test/a-2-2"} < found.keys()
