@@ -95,7 +95,7 @@ class Conv:
     weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
     v * dilation columns right of the window's corner, so the kernel covers (KH - 1) * dilation + 1 rows; output
     H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model
-    output only; the weights then have one scale).
+    output only); the output's scale is the input's if the weights have a scale per channel.
     """
 
     name: str

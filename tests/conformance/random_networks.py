@@ -1,4 +1,8 @@
-"""Random small networks by number: chains and branches of every kind of layer, any of which may read the image."""
+"""Random small networks by number: chains and branches of every kind of layer, any of which may read the image.
+
+Numbers go through every ordered pair of kinds: the second layer reads the first alone, as planners want it for
+a fusion, and both draw their zero points.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +32,10 @@ _LONGEST_SIDE = 20
 
 
 def random_network(number: int, kinds: Sequence[str] = KINDS) -> Case:
-    """Random network `number`: its first layer is of kind `number` modulo the number of kinds."""
+    """Random network `number`: its first layer is of kind `number` modulo K, the number of kinds.
+
+    Its second one is of kind `number` + `number` / K modulo K, so that K * K numbers have every pair.
+    """
     return _Random(number, kinds).case()
 
 
@@ -47,15 +54,18 @@ class _Random:
     def __init__(self, number: int, kinds: Sequence[str]) -> None:
         self.rng = np.random.default_rng(number)
         self.kinds = kinds
-        self.first = kinds[number % len(kinds)]
+        self.pair = kinds[number % len(kinds)], kinds[(number + number // len(kinds)) % len(kinds)]
         channels = 3 if self.rng.integers(2) else 1
         shape = (self._between(1, 13), self._between(1, 13), channels)
         self.net = _Ties(f"random-{number}", replace(self._type(), shape=shape))
         self.tensors = [INPUT]
 
     def case(self) -> Case:
-        self.tensors.append(self._layer(self.first, INPUT))
-        for _ in range(self._between(0, 5)):
+        for kind in self.pair:
+            self.tensors.append(self._layer(kind, self.tensors[-1]))
+        if self.rng.integers(2):
+            del self.tensors[1]  # nothing but the pair's second layer reads the first
+        for _ in range(self._between(0, 4)):
             source = self.tensors[-1] if self.rng.integers(3) else self._one_of(self.tensors)
             self.tensors.append(self._layer(self._one_of(self.kinds), source))
         last = self.tensors[-1]

@@ -69,7 +69,7 @@ def _mean_before_activation(builder: Builder, layers: list[Layer], block: Block,
     raw = builder.weighted(block, is_raw=True)
     model = needed(replace(assemble(builder.model, [*layers, raw], (raw.name,), {})), (raw.name,))
     total = np.zeros(raw.output.shape[2])
-    with closing(integer_session(model)) as session:
+    with closing(integer_session(model, compared=0)) as session:  # the whole network is compared when it is tried
         for image in images:
             total += session.run(image)[0].mean((0, 1, 2), dtype=np.float64)
     mean: Channels = total / len(images) * model.steps(raw.name)

@@ -39,6 +39,7 @@ from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
 from edgemeta.toolchain.quantize.rehearsal import rehearse
+from edgemeta.toolchain.quantize.run import require_self_test
 from edgemeta.toolchain.quantize.stages import stages_of_auto, stages_of_binary, stages_of_measuring
 
 Scheme = Literal["paper", "auto", "binary", "incremental"]
@@ -149,7 +150,9 @@ def quantize(
         if measured.pixels_sha256 == integer.provenance.get("held_out_pixels_sha256"):
             observer.left_out(f"{test}: the test images are the held-out ones, to which the temperature was fitted")
     named = replace(integer, name=name or integer.name, provenance=provenance)
-    digest = save_model(with_self_test(named), out)
+    tested = with_self_test(named)
+    require_self_test(tested)
+    digest = save_model(tested, out)
     return QuantizeResult(
         path=out,
         sha256=digest,

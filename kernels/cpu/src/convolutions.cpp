@@ -41,7 +41,7 @@ struct FastConv {
 void describe_conv(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, Conv& conv) {
   const Tensor& input = tensors[layer.inputs[0]];
   conv.in = input.view;
-  conv.out = tensors[layer.output].view;
+  conv.out = written_by(layer, tensors);
   conv.window = window_of(layer);
   conv.tap_row = conv.in.row * layer.window.dilation_y;
   const int32_t depth = (input.type.channels + 3) / 4 * 4;
@@ -161,7 +161,7 @@ std::shared_ptr<DepthwiseConv> describe_depthwise(const Layer& layer, const std:
   auto made = std::make_shared<DepthwiseConv>();
   Depthwise& conv = made->conv;
   conv.in = tensors[layer.inputs[0]].view;
-  conv.out = tensors[layer.output].view;
+  conv.out = written_by(layer, tensors);
   conv.window = window_of(layer);
   conv.tap_row = conv.in.row * layer.window.dilation_y;
   conv.tap_pixel = conv.in.pixel * layer.window.dilation_x;
@@ -220,7 +220,7 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   auto slow = std::make_shared<SlowConv>();
   GenericConv& conv = slow->conv;
   conv.in = tensors[layer.inputs[0]].view;
-  conv.out = tensors[layer.output].view;
+  conv.out = written_by(layer, tensors);
   conv.window = window_of(layer);
   conv.tap_row = conv.in.row * layer.window.dilation_y;
   conv.tap_pixel = conv.in.pixel * layer.window.dilation_x;

@@ -86,7 +86,6 @@ void lay_out(Tensor& tensor, bool is_input) {
   view.pixel = tensor.raw ? 4 * padded : is_input && type.channels <= 4 ? 4 : padded;
   view.row = int64_t{view.pixel} * (tensor.left + type.width + tensor.right);
   view.zero = type.zero_point + tensor.offset;
-  view.lo = type.lo + tensor.offset;
   tensor.bytes = view.row * (tensor.top + type.height + tensor.bottom);
 }
 

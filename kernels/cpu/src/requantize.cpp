@@ -99,7 +99,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
       const bool negated = sums != nullptr && sums->negated[channel];
       const int32_t shift = spec.shift[channel] - (sums != nullptr && sums->halved[channel]);
       table_shift_[to] = shift;
-      if (negated && shift > 0) added_[to] = -(1 << shift);
+      if (negated && shift > 0) added_[to] = static_cast<int32_t>(-(int64_t{1} << shift));
       for (size_t t = 0; t < 256; ++t) {
         entries[t] = spec.table[channel * 256 + (negated ? 255 - t : t)] + offset;
         table_[to * 256 + t] = static_cast<uint8_t>(entries[t]);
@@ -125,7 +125,7 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
 // of that 2**s times what it makes of t: so the line of t, its scale divided by 2**s, gives the same without a shift.
 void RequantizePlan::round_lane(size_t lane) {
   const int32_t shift = table_shift_[lane];
-  added_[lane] += 1 << shift >> 1;
+  added_[lane] += static_cast<int32_t>(1u << shift >> 1);  // shift is up to 31
   kept_[lane] = static_cast<int32_t>(~0u << shift);
   scale_[lane] = std::ldexp(scale_[lane], -shift);
 }

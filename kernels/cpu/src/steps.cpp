@@ -7,6 +7,12 @@
 
 namespace edgemeta {
 
+View written_by(const Layer& layer, const std::vector<Tensor>& tensors) {
+  View view = tensors[layer.output].view;
+  view.zero = zero_of(tensors[layer.sum == nullptr ? layer.computed : layer.sum->computed]);
+  return view;
+}
+
 Window window_of(const Layer& layer) {
   const em_window& w = layer.window;
   return {w.kernel_height, w.kernel_width, w.stride_y, w.stride_x, w.top, w.left};
@@ -59,7 +65,7 @@ Step make_max_pool(const Layer& layer, const Pool& pool, const Kernels& kernels,
 Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   std::vector<Copy> copies;
   for (size_t i = 0; i < layer.inputs.size(); ++i)
-    copies.push_back({tensors[layer.inputs[i]].view, tensors[layer.output].view, layer.channels[i], 1, 1});
+    copies.push_back({tensors[layer.inputs[i]].view, written_by(layer, tensors), layer.channels[i], 1, 1});
   return {layer.name, tensors[layer.output].view.height,
           [copies, run = kernels.concat](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             for (const Copy& copy : copies) run(copy, arena, first, last);
@@ -69,7 +75,7 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
 Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   const Tensor& output = tensors[layer.output];
   auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer, output, kernels));
-  const Lookup lookup{tensors[layer.inputs[0]].view, output.view, table->data(), table->size() > 256};
+  const Lookup lookup{tensors[layer.inputs[0]].view, written_by(layer, tensors), table->data(), table->size() > 256};
   return {layer.name, output.view.height,
           [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(lookup, arena, first, last);
@@ -81,7 +87,7 @@ Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const
   const auto pointers = [](const NeighbourLists& axis) {
     return Neighbours{axis.lower.data(), axis.upper.data(), axis.weight.data()};
   };
-  const Bilinear bilinear{tensors[layer.inputs[0]].view, tensors[layer.output].view, pointers(lists->first),
+  const Bilinear bilinear{tensors[layer.inputs[0]].view, written_by(layer, tensors), pointers(lists->first),
                           pointers(lists->second)};
   return {layer.name, bilinear.out.height,
           [bilinear, lists, run = kernels.bilinear](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
@@ -91,7 +97,7 @@ Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const
 
 Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   const Tensor& output = tensors[layer.computed];
-  const View &in = tensors[layer.inputs[0]].view, &out = tensors[layer.output].view;
+  const View in = tensors[layer.inputs[0]].view, out = written_by(layer, tensors);
   std::shared_ptr<RequantizePlan> requantize;
   if (layer.kind == Kind::rescale || layer.kind == Kind::average_pool || layer.kind == Kind::product)
     requantize = std::make_shared<RequantizePlan>(requantize_to(output, layer, whole_blocks(out.channels), kernels));

@@ -7,6 +7,10 @@ namespace edgemeta {
 
 inline int32_t zero_of(const Tensor& tensor) { return tensor.type.zero_point + tensor.offset; }
 
+// Where a layer writes: the memory of its output, with the zero point of the integers that it computes. They are of
+// another tensor where a table follows, which replaces them.
+View written_by(const Layer& layer, const std::vector<Tensor>& tensors);
+
 Window window_of(const Layer& layer);
 
 // How a layer's accumulators become integers of `output`. sums: of a convolution whose bias takes

@@ -19,7 +19,7 @@ struct View {
   int32_t pixel;   // bytes from one pixel to the next
   int64_t row;     // bytes from one row to the next
   int64_t origin;  // offset of pixel (0, 0) in the arena
-  int32_t zero, lo;
+  int32_t zero;
   int32_t blocks() const { return (channels + kBlock - 1) / kBlock; }
   int64_t at(int64_t y, int64_t x) const { return origin + y * row + x * pixel; }
 };

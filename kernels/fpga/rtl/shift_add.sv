@@ -33,8 +33,8 @@ module edgemeta_shift_add #(
         for (i = 0; i < COUNT; i = i + 1) begin : product
             wire [CODE-1:0] code = codes[i*CODE +: CODE];
             wire [BITS-1:0] value = x[i*BITS +: BITS];
-            wire [NEAR-1:0] wide = SIGNED != 0 ? {{(NEAR-BITS+1){value[BITS-1]}}, value[BITS-2:0]}
-                                               : {{(NEAR-BITS+1){1'b0}}, value[BITS-1:0]};
+            wire signed [BITS:0] integer_of = {SIGNED != 0 && value[BITS-1], value};
+            wire signed [NEAR-1:0] wide = integer_of;  // extended by its sign, or cut to BITS
             reg [NEAR-1:0] near;
             reg negative, any;
             wire far;
@@ -54,8 +54,8 @@ module edgemeta_shift_add #(
                 negative <= code[CODE-1];
                 any <= code[CODE-2];
             end
-            wire [FULL-1:0] near_full = SIGNED != 0 ? {{(FULL-NEAR+1){near[NEAR-1]}}, near[NEAR-2:0]}
-                                                    : {{(FULL-NEAR+1){1'b0}}, near[NEAR-1:0]};
+            wire signed [NEAR:0] near_signed = {SIGNED != 0 && near[NEAR-1], near};
+            wire signed [FULL-1:0] near_full = near_signed;
             wire [FULL-1:0] shifted = far ? near_full << 4 : near_full;
             wire [FULL-1:0] signed_product = (any ? shifted : {FULL{1'b0}}) ^ {FULL{negative}};
             assign products[i*PRODUCT +: PRODUCT] = signed_product[PRODUCT-1:0];

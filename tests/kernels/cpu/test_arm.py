@@ -1,6 +1,6 @@
 """ARM's instruction sets under qemu: each is found at run time, can be forced, and equals the reference everywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from ctypes import c_void_p
 from functools import partial
@@ -28,8 +28,10 @@ from edgemeta.plugins.api import Outputs
 from rig.arm.library import EmulatedLibrary
 from rig.arm.machines import MACHINES, Machine, MissingToolError
 from tests.conformance.cases import CASES, Case
+from tests.conformance.generated import limits, pairs, sums_at_the_ends
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.on_all_cores import reference_outputs
+from tests.conformance.operators import OPERATORS, Operator
 
 pytestmark = [
     pytest.mark.gate("minutes of processor time: cross compiling, and the table on emulated processors"),
@@ -70,6 +72,31 @@ def test_every_instruction_set_equals_the_reference(
         monkeypatch.setattr(program, "library", lambda library=library: library)
         for batch, outputs in expected:
             assert_equal_outputs(run(case.model, batch, machine.isa), outputs, machine.processor)
+
+
+def assert_equal(cases: Iterable[Case], libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    for case in cases:
+        batch = np.concatenate([each for _, each in case.batches()])
+        expected = reference.run(case.model, batch)
+        for machine, library in libraries.items():
+            monkeypatch.setattr(program, "library", lambda library=library: library)
+            found = run(case.model, batch, machine.isa)
+            assert_equal_outputs(found, expected, f"{case.name} {machine.processor}")
+
+
+def test_every_ordered_pair_with_unlike_zero_points(libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_equal(pairs(0), libraries, monkeypatch)
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_every_limit_of_every_field(operator: Operator, libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_equal(limits(operator), libraries, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["conv-1x1", "depthwise", "dense"])
+def test_accumulators_at_both_ends_of_int32(name: str, libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = next(each for each in OPERATORS if each.name == name)
+    assert_equal(sums_at_the_ends(operator), libraries, monkeypatch)
 
 
 @pytest.mark.parametrize("bits", [(1, 1), (2, 2), (3, 4), (4, 8), (7, 3)], ids=str)

@@ -65,6 +65,25 @@ def test_greatest_and_least_sums(machine: Machine) -> None:
             assert (found == x @ weights.T).all(), (bits, signed, pattern, gemm.form)
 
 
+@pytest.mark.parametrize(
+    ("bits", "places", "value", "sums"),
+    [
+        (1, [3], -128, ""),  # -1 times -128: one more than int8 holds
+        (8, [3, 11], -128, ""),  # twice -128 times -128 in one sum: one more than int16 holds
+        (1, [3, 19], 64, "2 steps in int8"),  # -128 itself, which int8 does hold
+    ],
+)
+def test_sums_exactly_at_the_end(machine: Machine, bits: int, places: list[int], value: int, sums: str) -> None:
+    weights = np.zeros((20, 16 * (1 + max(places) // 16)), np.int8)
+    weights[:, places] = value
+    x = np.full((3, weights.shape[1]), -(1 << (bits - 1)), np.int8)
+    x[1] = (1 << (bits - 1)) - 1
+    with closing(Gemm(3, weights, (8, bits), True, machine.isa, "bytes")) as gemm:
+        assert (gemm.multiply(x) == x.astype(np.int64) @ weights.T.astype(np.int64)).all(), gemm.form
+        if machine in NARROW:
+            assert sums in gemm.form.description
+
+
 def test_extremes(machine: Machine) -> None:
     for bits in product((1, 2, 4, 7, 8), (1, 2, 4, 8)):
         for patterns in product(("ends", "least", "greatest"), repeat=2):

@@ -3,6 +3,8 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,22 @@ CASES: dict[str, Callable[[], tuple[Model, dict[str, Folding]]]] = {
     "2-bits-zero-point": lambda: conv((4, 4, 3), 4, 3, 1, 1, "clamps", 2, {"zero_point": -128}),
     "unsigned-zero-point": lambda: conv((4, 4, 3), 4, 3, 1, 3, "tables", 4, {"signed": False, "zero_point": 113}),
     "fixed-8-bits": lambda: conv((4, 4, 2), 3, 3, 1, 1, "tables", fixed=8),
+    **{
+        f"{1 + few}-bit-{'signed' if signed else 'unsigned'}-{name}": partial(
+            conv,
+            (4, 4, 3),
+            4,
+            3,
+            1,
+            1,
+            "tables",
+            bits,
+            {"bits": 1 + few, "signed": signed, "zero_point": 0},
+            fixed=fixed,
+        )
+        for few, signed in product(range(2), (False, True))
+        for name, bits, fixed in (("power-of-two2", 2, 0), ("power-of-two5", 5, 0), ("fixed1", 5, 1), ("fixed2", 5, 2))
+    },
     "dense": lambda: dense("tables", 0, True),
     "dense-fixed": lambda: dense("table", 8, False),
     "pool-tables": lambda: pool("tables"),

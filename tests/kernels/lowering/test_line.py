@@ -14,6 +14,7 @@ from edgemeta.kernels.lowering.line import (
     MAGIC_BITS,
     FineLine,
     Line,
+    StepFunction,
     _values_at,
     find_fine_line,
     find_line,
@@ -142,3 +143,22 @@ def test_many_points_at_once_have_the_values_of_each(multiplier: int, shift: int
         moved = replace(line, offset=offset)
         found = _values_at(moved, xs, MAGIC + least, width).tolist()
         assert found == [value_at(moved, least + x, MAGIC) for x in xs.tolist()]
+
+
+def test_a_line_meets_no_tie_and_has_the_least_offset() -> None:
+    """y >= 1 from x = 1 on, slope 3/8: 3 (1 + n) is above 4 of 8 and 3 n below, in eighths, first for n = 1.
+
+    With the window one wider 3 n + 1 = 8 + 1, n = 3, would come first where it is not needed.
+    """
+    steps = StepFunction(-4, 4, 0, [1])
+    line = find_line(steps, 0.375, 0)
+    assert line is not None
+    assert [value_at(line, x, 0) for x in (0, 1)] == [0, 1]
+    first = next(
+        n
+        for n in range(8)
+        if any(
+            Fraction(3 * n, 8) + addend < Fraction(1, 2) < Fraction(3 * (n + 1), 8) + addend for addend in range(-4, 5)
+        )
+    )
+    assert line.offset == first

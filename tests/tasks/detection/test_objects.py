@@ -127,6 +127,19 @@ def test_a_stride_that_is_not_the_inputs_size_divided_by_the_grids() -> None:
     assert found.box == (1.5 * 10 - 5, 2.5 * 20 - 7, 1.5 * 10 + 5, 2.5 * 20 + 7)
 
 
+@pytest.mark.parametrize("above", range(1, 100, 7))
+def test_a_softmax_score_exactly_at_the_threshold_is_an_object(above: int) -> None:
+    """One label beside the background: its score is the softmax of two logits."""
+    model = detection_model("ssd with background", labels=1, strides=(16,))
+    outputs = list(constant_outputs(model, "lo"))
+    outputs[0][:], outputs[1][0, 0, :2] = -7, (-7, -7 + above)
+    logits = np.array([0.0, 0.05 * above])
+    score = float((np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum())[1])
+    exact = replace(model, task=replace(model.task, score_threshold=score))  # type: ignore[arg-type]
+    (found,) = both(exact, tuple(outputs))
+    assert found.score == score
+
+
 def test_an_unknown_label_and_a_wrong_threshold_are_refused() -> None:
     model = detection_model("yolox")
     with pytest.raises(ValueError, match="no label 'cat', expected one of label 0"):

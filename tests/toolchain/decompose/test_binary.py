@@ -99,3 +99,10 @@ def test_zeros_are_decomposed_into_zeros(length: int) -> None:
     found = decompose(np.zeros((2, length)), 3)
     assert not found.decode().any()
     assert not found.errors.any()
+
+
+def test_halfway_between_two_sums_a_weight_takes_the_lesser() -> None:
+    """Factors 2 and 1 have the sums -3, -1, 1 and 3."""
+    factors = np.array([[2.0, 1.0]])
+    basis = nearest_basis(np.array([[-2.0, 0.0, 2.0]]), factors)
+    assert np.einsum("bon,ob->on", basis, factors).tolist() == [[-3.0, -1.0, 1.0]]

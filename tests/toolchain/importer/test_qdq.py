@@ -10,12 +10,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.topologies import write_topology
 from edgemeta.model.file import load
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.onnx_network import import_onnx
 from edgemeta.toolchain.importer.pixels import Pixels
-from tests.toolchain.importer.qdq_steps import qdq_steps, quantized
+from tests.toolchain.importer.qdq_steps import QdqRuntime, qdq_steps, quantized
 from tests.toolchain.importer.test_operators import Nodes, integers, number, values, written
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the quantizer, about its own future
@@ -78,6 +79,43 @@ def test_a_qdq_file_becomes_a_model_that_runs(tmp_path: Path) -> None:
     result = import_network(path, out, Pixels((128.0,), (60.0,)), labels)
     assert result.layers == {"Conv": 1, "Dense": 1}
     assert load(out).labels == ("a", "b", "c", "d", "e")
+
+
+def with_float_weights(path: Path, rest: float) -> Path:
+    """The file with weights of float32 in front of a QuantizeLinear, each `rest` of a step above its integer."""
+    model, target = onnx.load(str(path)), path.with_suffix(".float.onnx")
+    stored = {each.name: each for each in model.graph.initializer}
+    nodes = []
+    for node in model.graph.node:
+        weights = stored.get(node.input[0])
+        if node.op_type == "DequantizeLinear" and weights is not None and len(weights.dims) > 1:
+            integers, scale = (numpy_helper.to_array(stored[name]) for name in node.input[:2])
+            axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+            sides = [-1 if number == axis else 1 for number in range(integers.ndim)] if scale.size > 1 else []
+            real = ((integers + np.float32(rest)) * scale.reshape(sides)).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(real, f"{node.name}.real"))
+            codes = f"{node.name}.codes"
+            nodes.append(helper.make_node("QuantizeLinear", [f"{node.name}.real", *node.input[1:]], [codes], axis=axis))
+            node.input[0] = codes
+        nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    onnx.save(model, str(target))
+    return target
+
+
+@pytest.mark.parametrize("rest", [-0.4, 0.4])
+@pytest.mark.parametrize("name", ["Conv", "Gemm"])
+def test_float_weights_behind_quantize_linear_are_rounded_to_the_nearest(
+    name: str, rest: float, tmp_path: Path
+) -> None:
+    path = quantized(written(CASES[name], tmp_path))
+    for stored, rounded in zip(
+        QdqRuntime(path).made.layers, QdqRuntime(with_float_weights(path, rest)).made.layers, strict=True
+    ):
+        assert isinstance(stored, Conv | Dense)
+        assert isinstance(rounded, Conv | Dense)
+        np.testing.assert_array_equal(stored.weights.decode(), rounded.weights.decode())
 
 
 def test_another_form_of_quantization_is_refused(tmp_path: Path) -> None:

@@ -82,3 +82,21 @@ def test_nearest_takes_the_greater_value_at_a_tie(bits: int, rows: Any) -> None:
             distances = [abs(abs(Fraction(weight)) - value) for value in values]
             assert distances[index] == min(distances)
             assert all(each > distances[index] for each in distances[index + 1 :])
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 5])
+def test_the_least_square_error_may_be_four_exponents_lower(bits: int) -> None:
+    """Many weights at the least power of those four exponents lower, and one at 1."""
+    greatest = -4
+    rows = np.array([[1.0, *[2.0**greatest] * 10_000]])
+    (least,) = least_exponents(rows, bits, "mse") - (1 - 2 ** (bits - 2))
+    lowest = range(0, -5, -1)
+    errors = [square_error_of(rows, bits, n1) for n1 in lowest]
+    assert least == lowest[int(np.argmin(errors))]
+    if bits == 2:
+        assert least == greatest
+
+
+def square_error_of(rows: Any, bits: int, n1: int) -> float:
+    values = np.array([0.0, *(2.0 ** (n1 - k) for k in range(2 ** (bits - 2)))])
+    return float((np.abs(rows[..., None] - values).min(-1) ** 2).sum())

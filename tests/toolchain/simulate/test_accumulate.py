@@ -243,3 +243,20 @@ def test_a_layer_that_no_accumulator_is_for() -> None:
     entries = rules(16, "wrap")["rules"] + [{"layers": "1", "activation": "bfloat16", "accumulator": "float32"}]
     model = prepare(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), {"rules": entries})
     assert list(accumulations_of(model)) == ["0"]
+
+
+@pytest.mark.parametrize("above", [1, 2**23 + 1, 2**24 - 1])
+def test_sums_that_float32_would_round_are_exact(above: int) -> None:
+    """2**24 and more, and odd: the lowest bit of 24 tells."""
+    from edgemeta.toolchain.simulate.accumulate import held_sums
+
+    total = 2**24 + above
+    x, one = torch.tensor([[4096.0, 1.0]]), torch.ones(1)
+    weights = torch.tensor([[float(total // 4096), float(total % 4096)]])
+    for bits, overflow in ((24, "wrap"), (26, "wrap"), (25, "saturate")):
+        y, inside = held_sums(
+            torch.zeros(1, 1), x, one, weights, one, None, [], [], [], 1, bits, overflow == "saturate"
+        )
+        wanted = held(total, bits, overflow)
+        assert y.item() == np.float32(wanted)
+        assert inside.item() == (wanted == total)

@@ -94,7 +94,8 @@ struct ByWideMultiplier {
   }
 };
 
-// clamp(round(acc, s), -128, 127), half up without overflow: ((acc >> (s - 1)) + 1) >> 1, and acc itself where s = 0.
+// clamp(round(acc, s), -128, 127), half up without overflow. With h = acc >> (s - 1), round(acc, s) = (h + 1) >> 1, and h
+// is clamped before 1 is added: to -256 .. 254, which give -128 .. 127. Where s = 0, h = acc and nothing is added.
 #if defined(EM_ISA_NEON)
 struct TableIndex {
   I32x16 left;
@@ -105,14 +106,16 @@ struct TableIndex {
 };
 #else
 struct TableIndex {
-  I32x16 one, before;
+  I32x16 one, before, least, greatest;
 
   INLINE TableIndex(const Requantize& rq, int32_t block)
       : one(min(load(rq.table_shift + block * kBlock), splat(1))),
-        before(load(rq.table_shift + block * kBlock) - one) {}
+        before(load(rq.table_shift + block * kBlock) - one),
+        least(splat(-128) - one * splat(128)),
+        greatest(splat(127) + one * splat(127)) {}
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    return clamp(shift_right(shift_right(acc, before) + one, one), -128, 127);
+    return shift_right(min(max(shift_right(acc, before), least), greatest) + one, one);
   }
 };
 #endif
