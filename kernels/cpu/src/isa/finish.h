@@ -94,8 +94,8 @@ struct ByWideMultiplier {
   }
 };
 
-// clamp(round(acc, s), -128, 127), half up without overflow. With h = acc >> (s - 1), round(acc, s) = (h + 1) >> 1, and h
-// is clamped before 1 is added: to -256 .. 254, which give -128 .. 127. Where s = 0, h = acc and nothing is added.
+// clamp(round(acc, s), -128, 127), half up without overflow. With h = acc >> (s - 1), round(acc, s) = (h + 1) >> 1, and
+// h is clamped before 1 is added: to -256 .. 254, which give -128 .. 127. Where s = 0, h = acc and nothing is added.
 #if defined(EM_ISA_NEON)
 struct TableIndex {
   I32x16 left;
