@@ -7,35 +7,24 @@ the broker has not answered will be replayed, and so are frames that have waited
 Nothing here accesses the disk, so no thread that offers, sends or settles a message waits for it. The writer does.
 """
 
-import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages.stats import OutboxStats
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN, DiskState
 from edgemeta.daemon.mqtt.outbox.lateness import LIVE_FOR_NS, Lateness
+from edgemeta.daemon.mqtt.outbox.losses import Losses
 from edgemeta.daemon.mqtt.outbox.memory import Memory
 from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS, Patience
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
 from edgemeta.daemon.mqtt.outbox.rows import Row
 from edgemeta.daemon.mqtt.outbox.spans import Spans
 from edgemeta.daemon.runtime.clock import NS
-
-log = logging.getLogger(__name__)
-
-DISK_ANSWERS_WITHIN = 10.0
-"""Seconds after which a read or write counts as hanging. Memory cards do take seconds."""
-
-DISK_SLOW_AFTER = 2.0
-"""Seconds of writing in one go after which the disk counts as slow."""
-
-DISK_SLOW_FOR = 30.0
-"""Seconds for which it then does, so that the state of a disk does not flap."""
 
 READ_BELOW = 250
 """With fewer messages than this read from disk, more are read."""
@@ -60,7 +49,7 @@ class Outbox:
         """
         self._memory = Memory(config.max_memory_mb * MEGABYTE)
         self._age_ns = int(config.max_age * NS)
-        self._on_dropped = on_dropped
+        self._losses = Losses(on_dropped)
         self._lock = threading.Lock()
         self._connected = False
         self._patience = Patience()
@@ -76,11 +65,9 @@ class Outbox:
         self._cursor = self._until = 0
         self._starved_since: float | None = None
         self._disk = OnDisk()
-        self._no_disk: str | None = "it is not open yet"
-        self._disk_busy_since: float | None = None
-        self._disk_slow_at = -DISK_SLOW_FOR
+        self.disk = DiskState()
         self._readable = False
-        self._replayed = self._dropped = self._expired = self._damaged = self._written_bytes = 0
+        self._replayed = 0
         self.changed = threading.Event()
         """Set when a connection begins or ends."""
         self.ready: Callable[[], None] = lambda: None
@@ -211,7 +198,7 @@ class Outbox:
     def stats(self) -> OutboxStats:
         """Current outbox statistics."""
         with self._lock:
-            reason = self._no_disk or self._slowness
+            reason = self.disk.reason
             return OutboxStats(
                 place="disk" if reason is None else "memory",
                 reason=reason,
@@ -219,10 +206,10 @@ class Outbox:
                 + max(0, self._disk.count - len(self._done)),  # a damaged ledger may be wrong
                 bytes=self._memory.unwritten_bytes + self._disk.bytes,
                 replayed=self._replayed,
-                dropped=self._dropped,
-                expired=self._expired,
-                damaged=self._damaged,
-                written_bytes=self._written_bytes,
+                dropped=self._losses.dropped,
+                expired=self._losses.expired,
+                damaged=self._losses.damaged,
+                written_bytes=self.disk.written_bytes,
             )
 
     # -- for the writer
@@ -255,6 +242,12 @@ class Outbox:
             if due:
                 self._written_ns = now
             return due
+
+    @property
+    def answered(self) -> int:
+        """Number of messages on disk that were answered or dropped."""
+        with self._lock:
+            return len(self._done)
 
     def removable(self, width: int) -> tuple[int, int] | None:
         """Return first and last of up to `width` consecutive numbers whose messages were answered or dropped.
@@ -319,7 +312,7 @@ class Outbox:
                     self._memory.forget(delivery)
             for rows, expired in ((full, False), (old, True)):
                 this_boot = Counter(row.topic for row in rows if row.this_boot)
-                self._count_dropped(this_boot, len(rows) - this_boot.total(), expired)
+                self._losses.add(this_boot, len(rows) - this_boot.total(), expired)
             return bool(gone)
 
     def expire(self) -> None:
@@ -330,14 +323,10 @@ class Outbox:
     def report_damaged(self, topics: Sequence[str]) -> None:
         """Count messages that the disk has damaged; topics: empty for those of other boots, or unknown ones."""
         with self._lock:
-            if topics and not self._damaged:
-                log.warning("outbox: the disk has damaged %d messages; they are dropped, more are counted", len(topics))
-            self._damaged += len(topics)
-            for topic in filter(None, topics):
-                self._on_dropped(topic, 1)
+            self._losses.add_damaged(topics)
 
     def use_disk(self, disk: OnDisk) -> None:
-        """A file is open: its messages will be replayed. Whether it accepts more is reported by `report_disk`."""
+        """A file is open: its messages will be replayed. Whether it accepts more is in `disk.problem`."""
         with self._lock:
             self._disk, self._readable = disk, True
             self._read_from_the_oldest()
@@ -347,43 +336,7 @@ class Outbox:
         with self._lock:
             self._readable = False
 
-    def report_written(self, size: int) -> None:
-        """Set the number of bytes that the writer has written."""
-        self._written_bytes = size
-
-    def report_disk(self, reason: str | None) -> None:
-        """Set the reason why messages wait in memory only; None while they wait on disk."""
-        with self._lock:
-            self._no_disk = reason
-
-    @contextmanager
-    def disk_busy(self) -> Iterator[None]:
-        """Mark that the disk is read or written; if this lasts too long, the disk is slow, and then it hangs."""
-        self._disk_busy_since = began = time.monotonic()
-        try:
-            yield
-        finally:
-            self._disk_busy_since = None
-            ended = time.monotonic()
-            if ended - began > DISK_SLOW_AFTER:
-                self._disk_slow_at = ended
-
-    @property
-    def disk_is_slow(self) -> bool:
-        """Whether the disk took long lately."""
-        return time.monotonic() - self._disk_slow_at < DISK_SLOW_FOR
-
     # -- with the lock held
-
-    @property
-    def _slowness(self) -> str | None:
-        since = self._disk_busy_since
-        busy = 0.0 if since is None else time.monotonic() - since
-        if busy > DISK_ANSWERS_WITHIN:
-            return "the disk does not respond"
-        if busy > DISK_SLOW_AFTER or self.disk_is_slow:
-            return f"the disk is slow: it has needed more than {DISK_SLOW_AFTER:g} s to write"
-        return None
 
     def _next(self, queue: deque[Delivery]) -> Delivery | None:
         while queue:
@@ -424,7 +377,7 @@ class Outbox:
         now = time.monotonic()
         if self._starved_since is None:
             self._starved_since = now
-        return now - self._starved_since <= DISK_ANSWERS_WITHIN
+        return now - self._starved_since <= ANSWERS_WITHIN
 
     def _bound_memory(self) -> None:
         """Let go of the oldest copies of messages on disk, then drop the oldest messages, until the rest has room."""
@@ -452,15 +405,4 @@ class Outbox:
         for delivery in doomed:
             delivery.settled = True
             self._memory.forget(delivery)
-            self._count_dropped(Counter({delivery.message.topic: 1}), expired=before_ns is not None)
-
-    def _count_dropped(self, this_boot: Counter[str], others: int = 0, expired: bool = False) -> None:
-        count = this_boot.total() + others
-        if expired:
-            self._expired += count
-        elif count:
-            if not self._dropped:
-                log.warning("outbox full, oldest messages dropped; further drops are only counted")
-            self._dropped += count
-        for topic, number in this_boot.items():
-            self._on_dropped(topic, number)
+            self._losses.add(Counter({delivery.message.topic: 1}), expired=before_ns is not None)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery
+from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS
 from edgemeta.daemon.mqtt.outbox.queue import OnDisk, Outbox
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced, rescued
 from edgemeta.daemon.mqtt.outbox.retention import Retention
@@ -83,6 +84,7 @@ class OutboxWriter:
         self._retry_at = self._usable_since = time.monotonic()
         self._synced_ns = time.monotonic_ns()
         self._unsynced = False
+        self._removed_ns = 0
         self._aged_ns = 0
         self._gone_checked_ns = 0
         self._gone = False
@@ -111,7 +113,7 @@ class OutboxWriter:
     def open(self) -> None:
         """Open the file, if there should be one; after a failure, set the reason and the time of the next attempt."""
         if self._path is None:
-            self._outbox.report_disk(self._reason)
+            self._outbox.disk.problem = self._reason
             return
         try:
             store = self._store = open_store(self._path, self._boot, self._last + 1)
@@ -157,15 +159,15 @@ class OutboxWriter:
         while not self._closing.is_set():
             self._outbox.changed.wait(IDLE_POLL_EVERY if self._outbox.is_idle else POLL_EVERY)
             self._outbox.changed.clear()
-            with self._outbox.disk_busy():
+            with self._outbox.disk.busy():
                 self.poll()
-            self._outbox.report_written(written_bytes())
+            self._outbox.disk.written_bytes = written_bytes()
             self._log_slowness()
         self.flush()
 
     def _log_slowness(self) -> None:
         """Say once when the disk becomes slow, and when it no longer is."""
-        slow = self._outbox.disk_is_slow
+        slow = self._outbox.disk.is_slow
         if slow and not self._says_slow:
             log.warning("outbox: the disk is slow; messages are sent from memory, the newest %d MB", self._memory)
         elif self._says_slow and not slow:
@@ -203,7 +205,9 @@ class OutboxWriter:
         self.open()
 
     def _remove_and_add(self, store: Store, due: bool) -> None:
-        if self._removes or due:
+        now = time.monotonic_ns()
+        if due or (self._removes and (now - self._removed_ns >= BATCH_NS or self._outbox.answered >= BATCH_ROWS)):
+            self._removed_ns = now
             self._removes = False  # until it has succeeded
             self._remove(store)
             self._removes = True
@@ -336,14 +340,14 @@ class OutboxWriter:
         if self._reason not in self._reported:
             self._reported.add(self._reason)
             log.warning("%s; messages are kept in memory, the newest %d MB", error, self._memory)
-        self._outbox.report_disk(self._reason)
+        self._outbox.disk.problem = self._reason
 
     def _report_usable(self, store: Store) -> None:
         if self._reported:
             log.info("outbox: on disk again: %s", store.path)
             self._reported.clear()
         self._reason, self._usable_since = None, time.monotonic()
-        self._outbox.report_disk(None)
+        self._outbox.disk.problem = None
 
 
 def _batches(deliveries: Sequence[Delivery], limit: int) -> Iterator[list[Delivery]]:

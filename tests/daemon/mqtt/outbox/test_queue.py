@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.outbox.queue import DISK_ANSWERS_WITHIN, OnDisk
+from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN
+from edgemeta.daemon.mqtt.outbox.queue import OnDisk
 from edgemeta.daemon.mqtt.outbox.store import Store, StoreError
 from edgemeta.daemon.runtime.clock import NS
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value
@@ -311,9 +312,35 @@ def test_messages_on_a_disk_that_fails_for_long_are_overtaken(bench: Bench, monk
     outbox.poll()
     assert outbox.next_replayed() is None
     real = time.monotonic
-    monkeypatch.setattr(time, "monotonic", lambda: real() + DISK_ANSWERS_WITHIN + 1)
+    monkeypatch.setattr(time, "monotonic", lambda: real() + ANSWERS_WITHIN + 1)
     assert taken(outbox.next_replayed()) == (3, True)
 
 
 def fail(*_arguments: object) -> None:
     raise StoreError("the disk fails")
+
+
+def test_answered_messages_are_removed_from_the_disk_seconds_apart_or_many_at_once(bench: Bench, clock: Any) -> None:
+    outbox = bench.make()
+    for number in range(250):
+        outbox.offer(message(number))
+    outbox.poll()
+    outbox.begin()
+
+    def left(answered: int) -> int:
+        for _ in range(answered):
+            sent = outbox.next_replayed()
+            assert sent is not None
+            outbox.settle(sent)
+        outbox.writer.poll()
+        assert outbox.store is not None
+        return outbox.store.count
+
+    assert left(10) == 250
+    clock.seconds += 1.9
+    assert left(10) == 250
+    clock.seconds += 0.2
+    assert left(10) == 220
+    assert left(99) == 220
+    assert left(1) == 120
+    assert outbox.stats.waiting == 120

@@ -64,7 +64,7 @@ def test_without_a_disk_it_runs_in_memory(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_a_disk_that_hangs_is_reported_until_it_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_ANSWERS_WITHIN", 0.1)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.disk_state.ANSWERS_WITHIN", 0.1)
     outbox = bench.make()
     answers, asked, add = threading.Event(), threading.Event(), Store.add
 
@@ -272,8 +272,8 @@ def test_a_stop_while_the_disk_hangs_says_nothing_of_no_messages(
 def test_a_slow_disk_is_a_state_and_said_once_per_change(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_SLOW_AFTER", 0.05)
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.DISK_SLOW_FOR", 0.5)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.disk_state.SLOW_AFTER", 0.05)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.disk_state.SLOW_FOR", 0.5)
     outbox = bench.make()
     add = Store.add
 
