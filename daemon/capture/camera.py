@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from edgemeta.daemon.capture.frame_check import FrameCheck
 from edgemeta.daemon.capture.frame_filter import FrameFilter
+from edgemeta.daemon.capture.liveness import RUNNING, Liveness
 from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.retry_delays import RetryDelays
@@ -39,12 +39,16 @@ REPORTED_EVERY_NS = 10 * NS
 
 @dataclass(frozen=True)
 class CameraStatus:
-    """State of a camera since a monotonic time in ns; reason: description of the problem, None without one."""
+    """State of a camera since a monotonic time in ns; reason: description of the problem, None without one.
+
+    failures, damaged: failures of its source and damaged frames so far.
+    """
 
     state: CameraState
     since_ns: int
     reason: str | None
     failures: int
+    damaged: int = 0
 
     @property
     def description(self) -> str:
@@ -58,7 +62,7 @@ class CameraStatus:
 
     @property
     def is_ready(self) -> bool:
-        """Whether frames come, or all have come."""
+        """Whether frames come and show what happens now, or all have come."""
         return self.state in (CameraState.RUNNING, CameraState.ENDED)
 
 
@@ -82,6 +86,7 @@ class Camera:
         self._deliver = deliver
         self._on_status = on_status
         self._load = load
+        self._liveness = Liveness(config)
         self._last_error: str | None = None
         self._status_lock = threading.Lock()
         self._stopping = threading.Event()
@@ -92,11 +97,11 @@ class Camera:
         self._reported_ns = 0
         self._began_ns: int | None = None
         self.outages = 0
-        """Number of changes from running to failed."""
+        """Number of times that frames stopped: changes from running, or another state with frames, to failed."""
         self.runs = 0
         """Number of times that the source started to deliver frames."""
         self.last_frame_ns: int | None = None
-        """Monotonic time of the last frame in ns; None before the first."""
+        """Monotonic time at which the last frame was captured, in ns; None before the first."""
         self._thread = guarded_thread(f"camera {name}", self._run, on_fatal)
 
     def start(self) -> None:
@@ -124,6 +129,16 @@ class Camera:
         return self.status.failures if self.status is not None else 0
 
     @property
+    def damaged(self) -> int:
+        """Damaged frames and errors of the decoder."""
+        return self._liveness.damage.total
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds by which the last frame arrived late; None where the stream's timestamps do not say it."""
+        return self._liveness.delay
+
+    @property
     def frame_interval(self) -> float:
         """Seconds between two frames if the camera thread sets the rate; 0 if the source does."""
         return self._source.interval_ns / NS
@@ -134,7 +149,8 @@ class Camera:
                 self.heartbeat.expect_within("opening its source", self._config.frame_timeout + GRACE)
                 self._began_ns = None
                 self._source.open()
-                self._read()
+                while self._read():
+                    self._reopen()
             except SourceEnded:
                 self._set_status(CameraState.ENDED)
                 self.heartbeat.clear()
@@ -166,9 +182,12 @@ class Camera:
             self._stopping.wait(seconds)
         return not self._stopping.is_set()
 
-    def _read(self) -> None:
-        """Deliver frames at the source's interval; a late frame delays the following ones."""
-        check = FrameCheck(self._config.frozen_after, self._config.black_after)
+    def _read(self) -> bool:
+        """Deliver frames at the source's interval; a late frame delays the following ones.
+
+        Return whether the source should be opened again, though it delivers frames.
+        """
+        self._liveness.begin()
         filter_ = FrameFilter(self._config)
         due_ns = time.monotonic_ns()
         heard, skipped = AWAKE.now(), 0
@@ -180,7 +199,10 @@ class Camera:
             try:
                 frame = self._source.read()
             except SourceWaiting as waiting:
-                self._set_status(CameraState.OPENING, str(waiting))
+                if (
+                    self.status is None or self.status.state is not CameraState.FROZEN
+                ):  # that stays until a frame differs
+                    self._set_status(CameraState.OPENING, str(waiting))
                 heard = AWAKE.now()
                 continue
             except SourceSilentError:
@@ -191,20 +213,25 @@ class Camera:
             self._load.missed(frame.skipped - skipped)
             skipped = frame.skipped
             if self._stopping.is_set():
-                return
-            warning = check.check(frame) if self._source.live else None
+                return False
+            arrived_ns, finding = frame.captured_ns, RUNNING
+            if self._source.live:
+                frame, finding = self._liveness.look(frame)
+            self._set_status(finding.state, finding.reason)  # first, so that a subscriber knows what the frame shows
             self.heartbeat.clear()  # delivery may wait, but then for the worker
             passed = filter_.apply(frame)
             if passed is not None:
                 self._deliver(self.name, passed)
             self.last_frame_ns = frame.captured_ns
-            self._set_status(CameraState.RUNNING, warning)
             if self._began_ns is None:
-                self._began_ns = frame.captured_ns
+                self._began_ns = arrived_ns
                 self.runs += 1
-            if frame.captured_ns - self._began_ns > STEADY_AFTER_NS:
+            if finding is RUNNING and arrived_ns - self._began_ns > STEADY_AFTER_NS:
                 self._recover()
+            if finding.reopen:
+                return True
             due_ns = self._next_due(due_ns)
+        return False
 
     def _next_due(self, due_ns: int) -> int:
         """Return when the next frame is due: one interval later, without those that should have been read by now."""
@@ -213,6 +240,12 @@ class Camera:
         if late > 0:
             self._load.missed(late)
         return due_ns + interval_ns * (1 + max(0, late)) if interval_ns else now
+
+    def _reopen(self) -> None:
+        """Close the source and open it again; the camera's state stays. Raises SourceError."""
+        self.heartbeat.expect_within("opening its source", self._config.frame_timeout + GRACE)
+        self._source.close()
+        self._source.open()
 
     def _until(self, due_ns: int) -> float:
         """Return the seconds until the next frame is due; expect it within the source's timeout after that."""
@@ -237,10 +270,10 @@ class Camera:
                 if before.failures != self._failures and now - self._reported_ns > REPORTED_EVERY_NS:
                     self._report(replace(before, failures=self._failures), now)
                 return
-            if before and (before.state, state) == (CameraState.RUNNING, CameraState.FAILED):
+            if before and before.state.delivers and state is CameraState.FAILED:
                 self.outages += 1
             self._log(state, reason)
-            self._report(CameraStatus(state, now, reason, self._failures), now)
+            self._report(CameraStatus(state, now, reason, self._failures, self.damaged), now)
 
     def _report(self, status: CameraStatus, now: int) -> None:
         self.status, self._reported_ns = status, now

@@ -72,6 +72,8 @@ class Frame:
     None where the source has none.
     damaged: errors of the decoder and incomplete frames since the source was opened, in total.
     skipped: frames that a live source decoded while nobody took one, since the source was opened, in total.
+    delay_ns: how long after its capture it arrived. A source gives 0 and the time of arrival as that of capture; the
+    camera's thread corrects both.
     """
 
     pixels: Pixels
@@ -79,6 +81,7 @@ class Frame:
     stream_ns: int | None = None
     damaged: int = 0
     skipped: int = 0
+    delay_ns: int = 0
 
 
 class Source(Protocol):

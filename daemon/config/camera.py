@@ -125,11 +125,16 @@ class CameraConfig(Section):
     )
     motion: MotionConfig = Field(default=MotionConfig(), description="Classify only frames that changed.")
     frozen_after: Seconds | None = Field(
-        default=30.0,
-        description="Seconds of identical frames after which a live camera is reopened; null: never.",
+        default=12.0,
+        description="Seconds without any change of the picture after which a live camera is `frozen`; null: never.",
     )
     black_after: Seconds | None = Field(
-        default=10.0, description="Seconds of black frames after which a live camera's status reports it; null: never."
+        default=10.0, description="Seconds of black frames after which a live camera is `black`; null: never."
+    )
+    delayed_after: Seconds | None = Field(
+        default=1.0,
+        description="Seconds by which a live camera's frames may arrive late, by the timestamps of its stream, before "
+        "it is `delayed`; null: any.",
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
     model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP] = Field(

@@ -118,13 +118,14 @@ class Pipeline:
         if self._loaded is not loaded:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")
         taken, prepared, inferred, came = ran.begun.taken, ran.prepared, ran.inferred, captured.frame.captured_ns
-        outputs = ran.outputs
+        outputs, delay = ran.outputs, captured.frame.delay_ns
         reading = self._reader.read(outputs, self._picture)
         tracked = self._tracker.add(reading, self._settings, came)
         finished = self._now()
 
         stages = {
-            "wait": taken - came,
+            "delay": delay,
+            "wait": taken - came - delay,
             "preprocess": prepared - taken,
             "inference": inferred - prepared,
             "postprocess": finished - inferred,
@@ -148,7 +149,8 @@ class Pipeline:
             "counts": tracked.counts,
             "zones": tracked.zones,
             "latency_us": {
-                "wait": (taken - came) // 1000,
+                "delay": delay // 1000,
+                "wait": (taken - came - delay) // 1000,
                 "preprocess": (prepared - taken) // 1000,
                 "inference": (inferred - prepared) // 1000,
                 "postprocess": (finished - inferred) // 1000,

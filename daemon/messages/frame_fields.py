@@ -38,6 +38,7 @@ class ObjectFields(TypedDict):
 class LatencyFields(TypedDict):
     """`FrameLatency` as a dict; microseconds."""
 
+    delay: int
     wait: int
     preprocess: int
     inference: int

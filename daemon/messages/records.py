@@ -82,7 +82,13 @@ class FoundObject(Part):
 class FrameLatency(Part):
     """Duration of each stage for this frame, in microseconds."""
 
-    wait: int = Field(ge=0, description="From capture until the worker took the frame.")
+    delay: int = Field(
+        default=0,
+        ge=0,
+        description="From capture until the frame arrived: how much later than usual, by the stream's timestamps; 0 "
+        "for sources without them.",
+    )
+    wait: int = Field(ge=0, description="From its arrival until the worker took the frame.")
     preprocess: int = Field(
         ge=0, description="Crop, resize, colour conversion and quantization; for a device that does this, the copy."
     )
@@ -237,9 +243,22 @@ class CameraState(str, Enum):
 
     OPENING = "opening"
     RUNNING = "running"
+    FROZEN = "frozen"
+    BLACK = "black"
+    DELAYED = "delayed"
     FAILED = "failed"
     ENDED = "ended"
     STOPPED = "stopped"
+
+    @property
+    def delivers(self) -> bool:
+        """Whether frames arrive."""
+        return self in (CameraState.RUNNING, CameraState.FROZEN, CameraState.BLACK, CameraState.DELAYED)
+
+    @property
+    def sees(self) -> bool:
+        """Whether its frames show what happens, if only later."""
+        return self in (CameraState.RUNNING, CameraState.DELAYED)
 
 
 class StatusMessage(Message):
@@ -247,10 +266,11 @@ class StatusMessage(Message):
 
     camera: str = Field(description="Name of the camera.")
     status: CameraState = Field(
-        description="opening: first attempt; running: frames arrive; failed: no frames, retried later; "
+        description="opening: first attempt; running: frames arrive; frozen: frames arrive, but the picture does not "
+        "change; black: the picture is black; delayed: they arrive late; failed: no frames, retried later; "
         "ended: end of the clip or folder; stopped: the service stopped."
     )
-    reason: str | None = Field(description="Description of the error; null if there is none.")
+    reason: str | None = Field(description="Description of the problem; null if there is none.")
     source: str = Field(description="Address of the source: of a URL scheme, host and port, of a file its path.")
     since: datetime = Field(description="When the status changed, UTC.")
     clock_synchronized: bool = Field(
@@ -260,6 +280,9 @@ class StatusMessage(Message):
     problem: bool = Field(
         description="Whether there has been a `reason` for 3 s or longer, or was one until less than 3 s ago: a camera "
         "that drops for moments does not flap."
+    )
+    damaged: int = Field(
+        default=0, ge=0, description="Damaged frames and errors of the decoder so far, as far as the source tells."
     )
 
 

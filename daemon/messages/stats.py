@@ -53,7 +53,10 @@ class StageStats(Part):
 class Stages(Part):
     """Latencies of the stages of a frame."""
 
-    wait: StageStats = Field(description="From capture until the worker took the frame.")
+    delay: StageStats = Field(
+        description="From capture until the frame arrived: how much later than usual, by the stream's timestamps."
+    )
+    wait: StageStats = Field(description="From its arrival until the worker took the frame.")
     preprocess: StageStats = Field(
         description="Crop, resize, colour conversion and quantization; for a device that does this, the copy."
     )

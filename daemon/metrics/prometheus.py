@@ -142,14 +142,24 @@ def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         labels=["camera"],
     )
     outages = CounterMetricFamily(
-        "edgemeta_camera_outages", "Times that frames stopped: from running to failed.", labels=["camera"]
+        "edgemeta_camera_outages", "Times that frames stopped, also frozen, black or late ones.", labels=["camera"]
     )
     runs = CounterMetricFamily(
         "edgemeta_camera_runs", "Times that frames started, including the first time.", labels=["camera"]
     )
     age = GaugeMetricFamily(
         "edgemeta_camera_last_frame_age_seconds",
-        "Seconds since the camera's last frame, by the monotonic clock; absent before the first.",
+        "Seconds since the camera's last frame was captured, by the monotonic clock; absent before the first.",
+        labels=["camera"],
+    )
+    delay = GaugeMetricFamily(
+        "edgemeta_camera_delay_seconds",
+        "Seconds by which the camera's last frame arrived late, by the timestamps of its stream; absent without them.",
+        labels=["camera"],
+    )
+    damaged = CounterMetricFamily(
+        "edgemeta_camera_damaged_frames",
+        "Damaged frames and errors of the decoder, as far as the camera's source tells.",
         labels=["camera"],
     )
     interval = GaugeMetricFamily(
@@ -168,9 +178,12 @@ def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         runs.add_metric([name], camera.runs)
         if camera.last_frame_age is not None:
             age.add_metric([name], camera.last_frame_age)
+        if camera.delay is not None:
+            delay.add_metric([name], camera.delay)
+        damaged.add_metric([name], camera.damaged)
         interval.add_metric([name], camera.frame_interval)
         model.add_metric([name], {"name": camera.model.name, "sha256": camera.model.sha256, "backend": camera.backend})
-    yield from (state, failures, outages, runs, age, interval, model)
+    yield from (state, failures, outages, runs, age, delay, damaged, interval, model)
 
 
 def _objects(snapshot: MetricsSnapshot) -> Iterator[Metric]:

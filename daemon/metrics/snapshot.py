@@ -14,9 +14,11 @@ class CameraSnapshot:
     """One camera.
 
     failures, outages, runs: how often its source failed (each attempt counts), how often frames stopped, and how often
-    they started. last_frame_age: seconds since the last frame; None before the first. frame_interval: seconds between
-    two frames if the service sets the rate, else 0. model, backend: those that classify its frames. listed_labels:
-    labels with series from the start. appeared: how many of each label appeared since then.
+    they started. damaged: its damaged frames and errors of the decoder. last_frame_age: seconds since the last frame
+    was captured; None before the first. delay: by how many of them it arrived late; None where its stream does not say
+    it. frame_interval: seconds between two frames if the service sets the rate, else 0. model, backend: those that
+    classify its frames. listed_labels: labels with series from the start. appeared: how many of each label appeared
+    since then.
     """
 
     counts: CameraStats
@@ -24,7 +26,9 @@ class CameraSnapshot:
     failures: int
     outages: int
     runs: int
+    damaged: int
     last_frame_age: float | None
+    delay: float | None
     frame_interval: float
     model: ModelIdentity
     backend: str

@@ -99,6 +99,7 @@ class Telemetry:
             clock_synchronized=self._clock.synchronized,
             failures=status.failures,
             problem=self._conditions.has_problem(camera),
+            damaged=status.damaged,
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
 

@@ -250,10 +250,10 @@ def _part(of: str, camera: str) -> str:
 
 
 def _while_running(topics: Topics, camera: str) -> list[Component]:
-    """Available while the device is online and this camera is running, or has failed for a moment only."""
+    """Available while the device is online and the camera's frames show what happens, or it failed for a moment."""
     moment = f"value_json.status == '{CameraState.FAILED.value}' and not value_json.problem"
-    runs = f"value_json.status == '{CameraState.RUNNING.value}' or {moment}"
-    running = f"{{{{ 'online' if {runs} else 'offline' }}}}"
+    sees = f"value_json.status in {[state.value for state in CameraState if state.sees]} or {moment}"
+    running = f"{{{{ 'online' if {sees} else 'offline' }}}}"
     return [{"topic": topics.of(AVAILABILITY)}, {"topic": topics.of(STATUS, camera), "value_template": running}]
 
 

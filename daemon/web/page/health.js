@@ -6,7 +6,7 @@ const spaced = (name) => name.replaceAll("_", " ");
 // The tone of a camera's state: good, warn, bad, or idle once it has ended.
 export function toneOf({ status, description }) {
   if (status === "running") return description === status ? "good" : "warn";
-  return { ended: "idle", opening: "warn", stopped: "warn" }[status] ?? "bad";
+  return { ended: "idle", opening: "warn", stopped: "warn", black: "warn", delayed: "warn" }[status] ?? "bad";
 }
 
 // The same for the broker. Without a reason it is still connecting.

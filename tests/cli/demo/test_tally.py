@@ -51,7 +51,7 @@ def test_delivered_is_the_time_from_capture_to_receipt(frame_arrival: MakeFrame)
     tally.add(frame_arrival(1, "cat", inference=70))
     assert tally.percentiles("delivered") == (2000, 2000)
     assert tally.percentiles("inference") == (70, 70)
-    assert list(tally.stages()) == ["wait", "preprocess", "inference", "postprocess", "total", "delivered"]
+    assert list(tally.stages()) == ["delay", "wait", "preprocess", "inference", "postprocess", "total", "delivered"]
 
 
 def test_other_topics_are_kept_or_ignored(frame_arrival: MakeFrame) -> None:

@@ -18,9 +18,14 @@ from edgemeta.daemon.capture.load import UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSilentError
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.section import RetryConfig
+from edgemeta.daemon.runtime.clock import NS
 
 CONFIG = CameraConfig(
-    source="scripted", frozen_after=0.2, black_after=0.1, retry=RetryConfig(initial_delay=0.01, max_delay=0.02)
+    source="scripted",
+    frozen_after=0.2,
+    black_after=0.1,
+    delayed_after=0.3,
+    retry=RetryConfig(initial_delay=0.01, max_delay=0.02),
 )
 
 
@@ -161,23 +166,78 @@ def test_an_unexpected_error_is_reported(start: Any) -> None:
     assert source.closed == 1
 
 
-def test_a_frozen_live_camera_is_reopened(start: Any) -> None:
-    """The same picture every 50 ms: frozen after 0.2 s."""
-    source = Scripted(*[99] * 1000, interval_ns=50_000_000)
+def test_a_frozen_camera_stays_frozen_while_it_is_reopened_until_its_picture_changes(
+    start: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same picture every 20 ms: frozen after 0.2 s. Its frames go on, and each change is said once."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("edgemeta.daemon.capture.liveness.REOPENED_AFTER", 0.05)
+    source = Scripted(*[99] * 60, 200, 210, 220, interval_ns=20_000_000)
+    _, watch = start(source)
+    watch.wait(lambda: watch.frames[-1:] == [220])
+    assert watch.states == ["opening", "running", "frozen", "running"]
+    assert watch.told[2].reason == "the picture has not changed for 0.2 s or longer"
+    assert source.opened in range(3, 8)
+    assert len(watch.frames) == 63
+    assert caplog.messages == [
+        "camera front: opening",
+        "camera front: running",
+        "camera front: the picture has not changed for 0.2 s or longer",
+        "camera front: running",
+    ]
+
+
+def test_a_frozen_source_that_cannot_be_reopened_has_failed(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Scripted(*[99] * 60, interval_ns=20_000_000)
+    opened = source.open
+
+    def refuse_once() -> None:
+        opened()
+        if source.opened == 2:
+            raise SourceError("away")
+
+    monkeypatch.setattr(source, "open", refuse_once)
     camera, watch = start(source)
-    watch.wait(lambda: source.opened == 3)
-    assert watch.states[:4] == ["opening", "running", "failed", "running"]
-    assert watch.told[2].reason == "frozen: identical frames for 0.2 s"
-    camera.stop()
+    watch.wait(lambda: watch.states[-3:] == ["frozen", "failed", "frozen"])
+    assert (camera.failures, camera.outages) == (1, 1)
 
 
-def test_a_black_camera_keeps_running_and_its_status_reports_it(start: Any) -> None:
+def test_a_black_camera_is_black_until_it_is_not(start: Any) -> None:
     source = Scripted(*[0, 1] * 4, 99, interval_ns=50_000_000)
     _, watch = start(source)
     watch.wait(lambda: watch.frames[-1:] == [99] and watch.told[-1].reason is None and len(watch.told) == 4)
-    assert watch.states == ["opening", "running", "running", "running"]
+    assert watch.states == ["opening", "running", "black", "running"]
     assert watch.told[2].reason == "black for 0.1 s or longer"
     assert source.opened == 1
+
+
+def test_a_delayed_stream_is_delayed_and_says_when_frames_were_captured(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream of 50 frames/s that gives 25: after 0.6 s its frames are 0.3 s late."""
+    monkeypatch.setattr("edgemeta.daemon.capture.liveness.HELD_NS", 0)
+    source = Scripted(*range(60), interval_ns=20_000_000)
+    read, began = source.read, time.monotonic_ns()
+    source.read = lambda: replace(read(), stream_ns=(time.monotonic_ns() - began) // 2)  # type: ignore[method-assign]
+    camera, watch = start(source)
+    watch.wait(lambda: watch.states[-1:] == ["delayed"])
+    assert watch.told[-1].reason == "frames arrive more than 0.3 s late"
+    assert camera.delay is not None
+    assert camera.delay > 0.3
+    assert camera.last_frame_ns is not None
+    assert time.monotonic_ns() - camera.last_frame_ns > 0.3 * NS
+
+
+def test_damaged_frames_are_counted_and_named_when_they_last(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.daemon.capture.damage.APART_NS", 0)
+    source = Scripted(1, 2, 3, 4, interval_ns=1_000_000)
+    read = source.read
+    source.read = lambda: replace(read(), damaged=5 - len(source.script))  # type: ignore[method-assign]
+    camera, watch = start(source)
+    watch.wait(lambda: watch.told[-1].reason == "frames are damaged again and again")
+    assert watch.states == ["opening", "running", "running"]
+    assert camera.damaged >= 3
+    assert watch.told[-1].damaged >= 3
 
 
 def test_files_may_repeat_frames(start: Any) -> None:
@@ -194,10 +254,11 @@ def test_an_unstable_camera_is_logged_once(
     """The same fault 50 times with frames between, another fault, then a steady run: each is said once."""
     caplog.set_level(logging.INFO)
     away, other = SourceError("away"), SourceError("other")
-    source = Scripted(*[1, away] * 50, 2, other, *range(3, 9), interval_ns=1_000_000)
+    pictures = [step for number in range(50) for step in (40 + 4 * number, away)]
+    source = Scripted(*pictures, 50, other, *range(60, 120, 10), interval_ns=1_000_000)
     monkeypatch.setattr("edgemeta.daemon.capture.camera.STEADY_AFTER_NS", 3_000_000)
     _, watch = start(source)
-    watch.wait(lambda: watch.frames[-1:] == [8] and "camera front: recovered" in caplog.messages)
+    watch.wait(lambda: watch.frames[-1:] == [110] and "camera front: recovered" in caplog.messages)
     assert caplog.messages == [
         f"camera front: {description}" for description in ("opening", "running", "away", "other", "recovered")
     ]

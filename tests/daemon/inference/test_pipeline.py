@@ -76,14 +76,22 @@ def test_the_fields_of_a_frame_are_its_record_to_the_byte(pipeline: Pipeline) ->
 
 def test_stages_are_measured_one_after_the_other(pipeline: Pipeline) -> None:
     step = pipeline.classify(captured("red"), NO_DROPS, 0)
-    assert step.stages == {"wait": 10**7, "preprocess": 10**6, "inference": 10**6, "postprocess": 10**6}
+    assert step.stages == {"delay": 0, "wait": 10**7, "preprocess": 10**6, "inference": 10**6, "postprocess": 10**6}
     assert step.frame.latency_us.model_dump() == {
+        "delay": 0,
         "wait": 10_000,
         "preprocess": 1000,
         "inference": 1000,
         "postprocess": 1000,
         "total": 13_000,
     }
+
+
+def test_the_total_of_a_late_frame_begins_with_its_capture(pipeline: Pipeline) -> None:
+    came = captured("red")
+    late = replace(came, frame=replace(came.frame, captured_ns=came.frame.captured_ns - 5 * 10**9, delay_ns=5 * 10**9))
+    latency = pipeline.classify(late, NO_DROPS, 0).frame.latency_us
+    assert (latency.delay, latency.wait, latency.total) == (5_000_000, 10_000, 5_013_000)
 
 
 def test_state_and_event_come_with_each_change_only(pipeline: Pipeline) -> None:

@@ -60,7 +60,7 @@ def frame() -> FrameFields:
         "state": None,
         "counts": {"person": 1},
         "zones": {"yard": {"person": 1}},
-        "latency_us": {"wait": 1, "preprocess": 2, "inference": 3, "postprocess": 4, "total": 10},
+        "latency_us": {"delay": 0, "wait": 1, "preprocess": 2, "inference": 3, "postprocess": 4, "total": 10},
         "dropped": {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0},
         "withheld": 0,
         "historical": False,

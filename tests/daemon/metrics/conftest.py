@@ -49,6 +49,8 @@ def snapshot() -> MetricsSnapshot:
             failures=next(numbers),
             outages=next(numbers),
             runs=next(numbers),
+            damaged=next(numbers),
+            delay=last_frame_age and last_frame_age / 4,
             last_frame_age=last_frame_age,
             frame_interval=next(numbers) / 8,
             model=ModelIdentity(name='a "quoted"\nname', sha256="ab" * 32),

@@ -73,6 +73,7 @@ UPTIME = one("edgemeta_uptime_seconds", f"0+{SCRAPE_S}x{ALWAYS}")
 ON_DISK, LOST = "edgemeta_outbox_on_disk", "edgemeta_outbox_dropped_total"
 AGE, INTERVAL = "edgemeta_camera_last_frame_age_seconds", "edgemeta_camera_frame_interval_seconds"
 LIVE = one(INTERVAL, f"0x{ALWAYS}", CAMERA)
+DAMAGED = "edgemeta_camera_damaged_frames_total"
 OUTAGES, TRIES = "edgemeta_camera_outages_total", "edgemeta_camera_failures_total"
 SUPERSEDED = f'edgemeta_frames_dropped_total{{{CAMERA}, reason="superseded"}}'
 FAILED = f'edgemeta_frames_dropped_total{{{CAMERA}, reason="failed"}}'
@@ -104,6 +105,19 @@ DAYS = {
         day("two minutes without frames", state("failed", f"1x{ALWAYS}"), 2, "EdgemetaCameraFailed"),
         day("an outage of 45 s", state("failed", steps((0, 20), (1, 3), (0, 50))), 6),
         day("a clip that is over", state("ended", f"1x{ALWAYS}") | state("failed", f"0x{ALWAYS}"), 10),
+    ],
+    "EdgemetaCameraSeesNothing": [
+        day("a frozen picture", state("frozen", f"1x{ALWAYS}"), 4, "EdgemetaCameraSeesNothing"),
+        day("a black picture", state("black", f"1x{ALWAYS}"), 4, "EdgemetaCameraSeesNothing"),
+        day("frozen for a minute", state("frozen", steps((0, 20), (1, 4), (0, 50))), 10),
+    ],
+    "EdgemetaCameraDelayed": [
+        day("a link that is too slow", state("delayed", f"1x{ALWAYS}"), 3, "EdgemetaCameraDelayed"),
+        day("a stall of 45 s", state("delayed", steps((0, 20), (1, 3), (0, 50))), 10),
+    ],
+    "EdgemetaCameraDamaged": [
+        day("a damaged frame each 3 s", one(DAMAGED, f"0+5x{ALWAYS}", CAMERA), 15, "EdgemetaCameraDamaged"),
+        day("a burst", one(DAMAGED, steps((0, 20), (20, 100)), CAMERA), 20),
     ],
     "EdgemetaCameraSilent": [
         day("the last frame is 90 s old", RUNNING | LIVE | one(AGE, f"90x{ALWAYS}", CAMERA), 5, "EdgemetaCameraSilent"),
@@ -270,6 +284,9 @@ GOOD = {
     **one(MEMORY, f"1e8+1e3x{ALWAYS}"),
     **one("edgemeta_threads_hanging", f"0x{ALWAYS}"),
     **state("failed", f"0x{ALWAYS}"),
+    **state("frozen", f"0x{ALWAYS}"),
+    **state("delayed", f"0x{ALWAYS}"),
+    **one(DAMAGED, f"0x{ALWAYS}", CAMERA),
     **one(AGE, f"0.02x{ALWAYS}", CAMERA),
     **one(OUTAGES, f"0x{ALWAYS}", CAMERA),
     **one(TRIES, f"0x{ALWAYS}", CAMERA),

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgemeta.daemon.messages.records import Drops
+from edgemeta.daemon.messages.records import CameraState, Drops
 from edgemeta.daemon.messages.stats import BrokerFailures, Stages
 from edgemeta.daemon.metrics.histogram import BOUNDS_NS
 from edgemeta.daemon.metrics.prometheus import exposition
@@ -49,6 +49,7 @@ def test_every_number_of_the_readings_arrives_under_its_name(
         assert values(parsed["edgemeta_camera_failures"], camera=name) == camera.failures
         assert values(parsed["edgemeta_camera_outages"], camera=name) == camera.outages
         assert values(parsed["edgemeta_camera_runs"], camera=name) == camera.runs
+        assert values(parsed["edgemeta_camera_damaged_frames"], camera=name) == camera.damaged
         assert values(parsed["edgemeta_camera_frame_interval_seconds"], camera=name) == camera.frame_interval
         assert camera.counts.counts is not None
         present = {"car": 0, "person": camera.counts.counts["person"], 'a "dog"': 0}
@@ -57,13 +58,8 @@ def test_every_number_of_the_readings_arrives_under_its_name(
         assert values(parsed["edgemeta_camera_objects_appeared"], "label", camera=name) == appeared
         model = {"camera": name, "name": camera.model.name, "sha256": "ab" * 32, "backend": "cpu"}
         assert values(parsed["edgemeta_model_info"], **model) == 1
-    assert values(parsed["edgemeta_camera_state"], "state", camera="front") == {
-        "opening": 0,
-        "running": 1,
-        "failed": 0,
-        "ended": 0,
-        "stopped": 0,
-    }
+    camera_states = values(parsed["edgemeta_camera_state"], "state", camera="front")
+    assert camera_states == {state.value: int(state is CameraState.RUNNING) for state in CameraState}
     states = values(parsed["edgemeta_broker_state"], "state")
     assert isinstance(states, dict)
     assert [state for state, value in states.items() if value] == ["unreachable"]

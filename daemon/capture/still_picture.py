@@ -1,0 +1,142 @@
+"""Whether a picture stands still: a camera that repeats one picture, also one that encodes it again and again.
+
+An encoder changes a still picture, too: with each key frame, by its rate control, by refinement. It changes the whole
+picture at once, and in a few ways that return. What a sensor sees moves in some place, or is noise that never returns.
+So over the samples of a window:
+
+- motion: the mean of some block varies by more than `MOTION` and by much more than the median block does;
+- noise: of all pictures at least a quarter of the window away, the nearest one (the twin) differs nearly as much as the
+  median one. Many pictures of an encoded still have near twins.
+
+A picture with neither stands still. A clock drawn over it changes one small spot all the time; the rows of blocks with
+such a spot are left out. docs/decisions/0068-frozen-pictures.md has the measurements.
+"""
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.daemon.capture.picture_sample import ROWS, PictureSample
+from edgemeta.daemon.runtime.clock import NS
+
+SAMPLES = 48
+"""Most samples of a window."""
+
+FASTEST_NS = NS // 4
+"""Least time between two samples."""
+
+FEWEST = 8
+"""Fewest samples that decide; with fewer frames per second the window is longer."""
+
+MOTION, MOTION_PART = 3.0, 0.045
+"""Least variation of a block's mean that is motion: in levels of 255, and as a part of the difference between the
+brightest and the darkest block, as what an encoder leaves grows with the picture's contrast."""
+
+LEAVE = 1.5
+"""A picture that stands still lives again with motion so many times stronger, or with noise for half a window: a coarse
+encoder may change its ways for a moment."""
+
+TWIN, NOISE = 0.52, 0.75
+"""Distance to the twin, divided by the median distance, up to which a picture is an encoded still, and from which on
+pictures differ by noise. Between the two it stays what it was."""
+
+NEAREST = 25
+"""The per cent of the pictures whose twins count, those with the nearest ones: just after a key frame there is none."""
+
+EQUAL = 0.05
+"""Median distance, in levels, up to which pictures count as equal."""
+
+SEGMENTS, ACTIVE = 5, 4
+"""A clock changes its spot in so many of the window's segments; what moves through the picture does not."""
+
+CLOCK_MOTION, CLOCK_OVER_MEDIAN = 0.7, 5.0
+"""Least variation of a block within such a segment that may be a clock: in levels, and by the median block's."""
+
+CLOCK_AREA, CLOCK_ROWS = 0.04, 2
+"""Largest part of the blocks, and most rows of blocks, that count as a clock."""
+
+
+class StillPicture:
+    """Decides whether the picture has stood still for `seconds`.
+
+    `still` stays until the picture changes, also while no picture comes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._window_ns = round(seconds * NS)
+        self._interval_ns = min(max(FASTEST_NS, self._window_ns // SAMPLES), self._window_ns // FEWEST)
+        self._due_ns = 0
+        self._forget()
+        self._twin_ns = 0
+        self.still = False
+
+    def _forget(self) -> None:
+        self._times = np.zeros(0, np.int64)
+        self._samples: list[PictureSample] = []
+        self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels
+        self.rows: NDArray[np.bool_] = np.ones(0, np.bool_)
+        """Rows of blocks that are compared, those without a clock drawn over them; none before the first window."""
+
+    def due(self, now_ns: int) -> bool:
+        """Return whether a sample at this monotonic time is of use."""
+        return now_ns >= self._due_ns
+
+    def add(self, sample: PictureSample, now_ns: int) -> None:
+        """Add a sample and decide again. Samples of another shape are a change."""
+        self._due_ns = now_ns + self._interval_ns
+        if self._samples and self._samples[-1].points.shape != sample.points.shape:
+            self._forget()
+            self.still = False
+        self._append(sample, now_ns)
+        if len(self._times) >= FEWEST and now_ns - self._times[0] >= self._window_ns:
+            self._decide(now_ns)
+
+    def _append(self, sample: PictureSample, now_ns: int) -> None:
+        """Add a sample with its distances, and drop those that are older than the window and not needed any more."""
+        old = self._times < now_ns - self._window_ns - self._interval_ns
+        first = min(int(old.sum()), max(0, len(old) + 1 - FEWEST))
+        self._times = np.append(self._times[first:], now_ns)
+        self._samples = [*self._samples[first:], sample]
+        new = np.abs(np.stack([each.points for each in self._samples]).astype(np.int16) - sample.points).mean(axis=2)
+        distances = np.zeros((len(new), *new.shape), np.float32)
+        if len(new) > 1:
+            distances[:-1, :-1] = self._distances[first:, first:]
+        distances[-1] = distances[:, -1] = new
+        self._distances = distances
+
+    def _decide(self, now_ns: int) -> None:
+        """Decide from a whole window."""
+        blocks = np.stack([sample.blocks for sample in self._samples])
+        limit = max(MOTION, MOTION_PART * float(np.ptp(blocks.mean(axis=0)))) * (LEAVE if self.still else 1)
+        rows = _rows_without_clock(blocks)
+        self.rows = rows & self.rows if self.still else rows
+        twins = self._distance_of_twins()
+        if (np.ptp(blocks, axis=0)[self.rows] > limit).any():
+            self.still = False
+        elif twins <= TWIN:
+            self.still, self._twin_ns = True, now_ns
+        elif twins < NOISE:
+            self._twin_ns = now_ns
+        elif now_ns - self._twin_ns > self._window_ns // 2:
+            self.still = False
+
+    def _distance_of_twins(self) -> float:
+        """Return how far pictures are from their twins, as a part of the median distance; 0 if all are equal."""
+        distances = self._distances[..., self.rows].mean(axis=2)
+        far = np.abs(self._times[:, None] - self._times) * 4 >= self._times[-1] - self._times[0]
+        typical = float(np.median(distances[far]))
+        twins = np.where(far, distances, np.inf).min(axis=1)
+        return float(np.percentile(twins, NEAREST)) / typical if typical > EQUAL else 0.0
+
+
+def _rows_without_clock(blocks: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return the rows of blocks [n, rows, columns] to compare: without those of a clock, and their neighbours."""
+    ends = np.linspace(0, len(blocks) - 1, SEGMENTS + 1).astype(int)
+    parts = (np.ptp(blocks[begin : end + 1], axis=0) for begin, end in itertools.pairwise(ends))
+    active = (part > max(CLOCK_MOTION, CLOCK_OVER_MEDIAN * float(np.median(part))) for part in parts)
+    clock = sum(active) >= ACTIVE
+    rows = clock.any(axis=1)
+    if len(rows) < ROWS or clock.mean() > CLOCK_AREA or rows.sum() > CLOCK_ROWS:
+        return np.ones(len(rows), np.bool_)
+    return np.asarray(np.convolve(rows, np.ones(3), "same") == 0)
