@@ -4,13 +4,14 @@ A new kind of source is one file in `sources/` with a class that implements it, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.retry import Retry
+from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
@@ -47,12 +48,19 @@ class SourceSpec:
     fps: frames per second to read; 0 is as fast as the reader takes frames, None keeps the source's own rate.
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
+    tls: how the certificate of a network camera is checked.
     """
 
     address: SourceAddress
     fps: float | None = None
     loop: bool = False
     timeout: float = 5.0
+    tls: CameraTlsConfig = field(default_factory=CameraTlsConfig)
+
+    @classmethod
+    def of(cls, camera: CameraConfig) -> "SourceSpec":
+        """Return the keys of a camera that are about its source."""
+        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls)
 
     def target(self) -> Target:
         """Return what is opened, with the login as it is now. Raises SourceError."""

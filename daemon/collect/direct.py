@@ -56,7 +56,7 @@ def collect_directly(
         changed.set()
 
     try:
-        source = make_source(SourceSpec(keys.address, keys.fps, keys.loop, keys.frame_timeout))
+        source = make_source(SourceSpec.of(keys))
     except SourceError as error:
         raise CollectError(f"camera {camera}: {error}") from error
     opened = Camera(camera, keys, source, collector.offer, on_status, errors.append)

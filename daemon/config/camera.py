@@ -90,6 +90,20 @@ class MotionConfig(Section):
     )
 
 
+class CameraTlsConfig(Section):
+    """TLS to a camera, of `https://` and `rtsps://`."""
+
+    verify: bool = Field(
+        default=True,
+        description="Check the camera's certificate and its name; false gives the login to any server in its place.",
+    )
+    ca_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File of the certificates to trust (PEM), such as the camera's own; null uses the system's.",
+    )
+
+
 class CameraConfig(Section):
     """One camera."""
 
@@ -107,10 +121,11 @@ class CameraConfig(Section):
     password: Password = None
     password_file: PasswordFile = None
     password_env: PasswordVariable = None
+    tls: CameraTlsConfig = Field(default=CameraTlsConfig(), description="Certificates of `https://` and `rtsps://`.")
     fps: Annotated[float, AfterValidator(_rate)] | None = Field(
         default=None,
         description="Frames per second to read; 0 reads as fast as the model runs (no frame is superseded); null "
-        "keeps the source's own rate (a clip's, a live camera's, one image per second).",
+        "keeps the source's own rate (a clip's, a live camera's, one image or snapshot per second).",
     )
     loop: bool = Field(default=False, description="Restart a clip or a folder at its end; false ends the camera there.")
     frame_timeout: Seconds = Field(

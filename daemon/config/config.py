@@ -185,7 +185,11 @@ def resolved(config: Config, folder: Path) -> Config:
 
     cameras = {
         name: _resolve_paths(camera, folder, "username_file", "password_file").model_copy(
-            update={"source": camera.source.beside(folder), "model": model_from(camera.model)}
+            update={
+                "source": camera.source.beside(folder),
+                "model": model_from(camera.model),
+                "tls": _resolve_paths(camera.tls, folder, "ca_file"),
+            }
         )
         for name, camera in config.cameras.items()
     }

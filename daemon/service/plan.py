@@ -220,7 +220,7 @@ def _check_data_folder(config: Config, problems: list[Problem]) -> None:
 def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
     try:
         camera.address.login()
-        return make_source(SourceSpec(camera.address, camera.fps, camera.loop, camera.frame_timeout))
+        return make_source(SourceSpec.of(camera))
     except SecretError as error:
         problems.append(Problem(("cameras", name, error.key), str(error), HOLDS_LOGIN))
     except SourceError as error:

@@ -78,7 +78,8 @@ class Stream:
     @property
     def is_one_picture(self) -> bool:
         """Whether it is the answer of a snapshot address: one picture, no stream of them."""
-        return self._container.format.name.endswith("_pipe")
+        name = self._container.format.name
+        return name == "image2" or name.endswith("_pipe")
 
     @property
     def is_intra_coded(self) -> bool:

@@ -55,7 +55,10 @@ _STATUS = re.compile(r"(?:method \w+ failed:|HTTP error) (\d{3})")
 _SIZE = re.compile(r"[Pp]icture size (\d+)x(\d+)")
 _UNKNOWN = re.compile(r"Failed to resolve hostname .*: (.+)")
 _CUT = re.compile(r"Stream ends prematurely")
-_CERTIFICATE = re.compile(r"certificate|Certificate")
+_CERTIFICATES = {
+    "failed verification": "the certificate of an unknown authority, or one that is not valid at this time",
+    "does not match hostname": "a certificate for another name",
+}
 
 
 def failed(error: Exception, log: LogLines, request: Request, opened: bool) -> Failed:
@@ -68,6 +71,9 @@ def failed(error: Exception, log: LogLines, request: Request, opened: bool) -> F
         return Failed(str(error), Retry.SOON.value)
     if isinstance(error, EndedError) or (opened and isinstance(error, av.error.FFmpegError)):
         return Failed("gives no more frames", Retry.RESUME.value)
+    for said, shown in _CERTIFICATES.items():
+        if said in text:
+            return Failed(f"has {shown}, expected `tls.ca_file` or `tls.verify: false`", Retry.SOON.value)
     status = next((code for kind, code in _ERRORS.items() if isinstance(error, kind)), None)
     if status is None and (found := _STATUS.search(text)):
         status = int(found[1])
@@ -98,8 +104,6 @@ def _reason(error: Exception, text: str, request: Request) -> tuple[str, bool]:
         return _unknown_host(request, unknown[1].strip()), False
     if _CUT.search(text):
         return NO_VIDEO, False
-    if _CERTIFICATE.search(text):
-        return "has a certificate that is not valid, expected one by a known authority for this host, or `tls`", False
     if isinstance(error, OSError):
         return f"cannot be opened: {error.strerror or 'unknown error'}", error.errno in UNREACHABLE
     raise error

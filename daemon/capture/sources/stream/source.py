@@ -1,5 +1,8 @@
 """A network camera, RTSP or HTTP (MJPEG, snapshots, or any container FFmpeg knows), read in a process of its own."""
 
+import os
+import ssl
+
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec, SourceWaiting
 from edgemeta.daemon.capture.sources.stream.messages import Failed, NoKeyFrame, Opened, Picture, Request
@@ -73,10 +76,14 @@ class StreamSource:
         return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped)
 
     def _request(self) -> Request:
-        address = self._spec.address
-        text = self._spec.target().text
-        patience = self._spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
-        return Request(text, address.host, address.port, patience, self._unanswered)
+        """Return what the process needs to know. Raises SourceError."""
+        spec, tls = self._spec, self._spec.tls
+        if tls.ca_file is not None and not os.access(tls.ca_file, os.R_OK):
+            raise SourceError(f"{self._name} needs the certificates in {tls.ca_file}, which cannot be read")
+        ca_file = tls.ca_file or ssl.get_default_verify_paths().cafile
+        text = spec.target().text
+        patience = spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
+        return Request(text, spec.address.host, spec.address.port, patience, self._unanswered, ca_file, tls.verify)
 
     def _next_picture(self, process: StreamProcess) -> Picture:
         """Wait for a picture. Raises SourceError, SourceWaiting, ProcessEndedError."""

@@ -145,7 +145,7 @@ class Answers(Camera):
         if self.path[1:].isdecimal():
             self.send_error(int(self.path[1:]))
             return
-        if self.path == "/snapshot":
+        if self.path.startswith("/snapshot"):
             self._send("image/jpeg", JPEG)
         elif self.path == "/html":
             self._send("text/html", b"<html>A camera's page</html>" * 100)
@@ -209,9 +209,10 @@ def test_an_unknown_host() -> None:
     source.close()
 
 
-def test_a_snapshot_address_is_asked_for_pictures(answers: tuple[str, list[str]]) -> None:
+@pytest.mark.parametrize("path", ["/snapshot", "/snapshot.jpg", "/snapshot.jpg?channel=1"])
+def test_a_snapshot_address_is_asked_for_pictures(answers: tuple[str, list[str]], path: str) -> None:
     address, requests = answers
-    source = make_source(SourceSpec(SourceAddress(f"{address}/snapshot"), fps=2, timeout=20))
+    source = make_source(SourceSpec(SourceAddress(f"{address}{path}"), fps=2, timeout=20))
     source.open()
     for _ in range(5):
         assert source.read().pixels.shape == (48, 64, 3)
