@@ -75,3 +75,6 @@ def main() -> None:
     except EdgemetaError as error:
         click.echo(f"edgemeta: {error}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        click.echo("edgemeta: there is too little memory", err=True)
+        sys.exit(1)

@@ -19,6 +19,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.require import require, shown
+from edgemeta.model.small_file import FileError, read_small_file, shortened
 
 FORMAT, VERSION = "edgemeta", 1
 MAX_FILE_BYTES = 1 << 28
@@ -77,11 +78,9 @@ def load(path: str | os.PathLike[str]) -> Model:
 def read(source: Path) -> bytes:
     """Bytes of a model file, unchecked. Raises ModelError, whose text begins with the path."""
     try:
-        return _read(source)
-    except OSError as error:
-        raise ModelError(f"{source}: cannot be read ({error.strerror})") from None
-    except ModelError as error:
-        raise ModelError(f"{source}: {error}") from None
+        return read_small_file(source, MAX_FILE_BYTES)
+    except FileError as error:
+        raise ModelError(f"{shortened(str(source))}: {error.reason}") from None
 
 
 def parse(data: bytes, source: Path) -> Model:
@@ -90,17 +89,6 @@ def parse(data: bytes, source: Path) -> Model:
         return decode(data)
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from None
-
-
-def _read(source: Path) -> bytes:
-    """Bytes of a file; a file that is too large is not read, even if it grows meanwhile."""
-    if "\0" in str(source):
-        raise ModelError("a path cannot contain a NUL character")
-    if source.exists() and not source.is_file():
-        raise ModelError(f"is {'a folder' if source.is_dir() else 'a device or pipe'}, expected a model file")
-    with source.open("rb") as file:
-        _require_size(os.fstat(file.fileno()).st_size)
-        return file.read(MAX_FILE_BYTES + 1)
 
 
 def _require_size(size: int) -> None:

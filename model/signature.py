@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import FileError, read_small_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -116,12 +117,11 @@ def _public_key(path: Path) -> "Ed25519PublicKey":
 
 
 def _read(path: Path, most: int, expected: str) -> bytes:
-    """Bytes of a file, at most `most` + 1."""
+    """Bytes of a file, at most `most`."""
     try:
-        with path.open("rb") as file:
-            return file.read(most + 1)
-    except OSError as error:
-        raise SignatureError(f"{path}: cannot be read ({error.strerror}), expected {expected}") from None
+        return read_small_file(path, most)
+    except FileError as error:
+        raise SignatureError(f"{path}: {error.reason}, expected {expected}") from None
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:

@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import FrameError
+from edgemeta.model.small_file import FileError, read_small_file
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # an unreadable picture is an error of ours
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 """Endings, in small letters, of the files in a folder that count as pictures."""
 
+MOST_BYTES = 1 << 28
+"""Of a picture file."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -24,9 +27,9 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
     error. So is a PNG with a part that is longer than the file: the decoder would take as much memory as is claimed.
     """
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FrameError(f"image {path} cannot be read: {error.strerror}") from error
+        content = read_small_file(path, MOST_BYTES)
+    except FileError as error:
+        raise FrameError(f"image {error}") from error
     if content[:2] == b"\xff\xd8" and b"\xff\xd9" not in content[2:]:
         raise FrameError(f"image {path} is a JPEG truncated after {len(content)} bytes")
     if content.startswith(_PNG) and not _is_whole_png(content):

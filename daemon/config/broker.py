@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from edgemeta.daemon.config.host_name import HostName
 from edgemeta.daemon.config.login import (
     Password,
     PasswordFile,
@@ -13,7 +14,16 @@ from edgemeta.daemon.config.login import (
     UserNameVariable,
     keys_of_login,
 )
-from edgemeta.daemon.config.section import INITIAL_DELAY, MAX_DELAY, Port, RetryConfig, Seconds, Section, topic_levels
+from edgemeta.daemon.config.section import (
+    INITIAL_DELAY,
+    MAX_DELAY,
+    PathText,
+    Port,
+    RetryConfig,
+    Seconds,
+    Section,
+    topic_levels,
+)
 
 
 class BrokerRetryConfig(RetryConfig):
@@ -27,15 +37,14 @@ class TlsConfig(Section):
     """TLS to the broker. The broker's certificate and host name are always checked."""
 
     enabled: bool = Field(default=False, description="Use TLS (1.2 or later); its usual port is 8883.")
-    ca_file: str | None = Field(
-        default=None, min_length=1, description="File of the CA certificates to trust (PEM); null uses the system's."
+    ca_file: PathText | None = Field(
+        default=None, description="File of the CA certificates to trust (PEM); null uses the system's."
     )
-    cert_file: str | None = Field(
-        default=None, min_length=1, description="File of the client certificate (PEM); null sends none."
+    cert_file: PathText | None = Field(
+        default=None, description="File of the client certificate (PEM); null sends none."
     )
-    key_file: str | None = Field(
+    key_file: PathText | None = Field(
         default=None,
-        min_length=1,
         description="File of the client certificate's private key (PEM); null: the key is in `cert_file`.",
     )
 
@@ -79,7 +88,7 @@ class OutboxConfig(Section):
 class MqttConfig(Section):
     """The MQTT broker and the connection to it."""
 
-    host: str = Field(default="localhost", min_length=1, description="Host name or address of the broker.")
+    host: HostName = Field(default="localhost", description="Host name or address of the broker.")
     port: Port = Field(default=1883, description="TCP port of the broker.")
     tls: TlsConfig = Field(default=TlsConfig(), description="Encryption.")
     version: Literal[5, "3.1.1"] = Field(default=5, description="MQTT version, `5` or `3.1.1`.")

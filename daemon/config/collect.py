@@ -5,15 +5,14 @@ from typing import Annotated
 from pydantic import Field
 
 from edgemeta.daemon.config.reloading import Applies
-from edgemeta.daemon.config.section import Seconds, Section
+from edgemeta.daemon.config.section import PathText, Seconds, Section
 
 
 class CollectConfig(Section):
     """Where collected pictures are kept, and how many."""
 
-    folder: str | None = Field(
+    folder: PathText | None = Field(
         default=None,
-        min_length=1,
         description="Folder of the collected pictures, `CAMERA/LABEL/TIME-CAMERA.jpg`; null is `collected-<device>` in "
         "`data_folder`.",
     )

@@ -19,13 +19,16 @@ from edgemeta.daemon.config.collect import CollectConfig, TeachConfig
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
-from edgemeta.daemon.config.section import Label, Name, Seconds, Section, name_of_level
+from edgemeta.daemon.config.section import Label, Name, PathText, Seconds, Section, name_of_level
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.address import MARK
+from edgemeta.model.small_file import is_file
 from edgemeta.plugins.api import Fallback
 from edgemeta.plugins.frames import Place
+
+MOST_CAMERAS = 1000
 
 RESERVED = frozenset({"availability", "cmd", "health", "info", "resp", "stats", "swap"})
 """Topic levels of a device that are not cameras, so no camera can have these names."""
@@ -120,9 +123,8 @@ class Config(Section):
     watch_files: Annotated[bool, Applies.AT_ONCE] = Field(
         default=True, description="Reload when the config file, or a model file it names, has changed and is complete."
     )
-    data_folder: str | None = Field(
+    data_folder: PathText | None = Field(
         default=None,
-        min_length=1,
         description="Folder of the outbox (`outbox-<device>.sqlite3`), of the last good models (`models-<device>/`), "
         "of collected pictures (`collected-<device>/`) and taught models (`taught-<device>/`); null is "
         "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/edgemeta`, else `~/.local/state/edgemeta`.",
@@ -138,7 +140,7 @@ class Config(Section):
         default=BatchConfig(), description="Frames of several cameras in one run."
     )
     cameras: dict[CameraName, Annotated[CameraConfig, Applies.CAMERA_REOPENS]] = Field(
-        min_length=1, description="The cameras by name."
+        min_length=1, max_length=MOST_CAMERAS, description="The cameras by name."
     )
     top_k: Annotated[int, Applies.AT_ONCE] = Field(
         default=3, ge=1, le=1000, description="Number of labels in a frame message, the most probable ones."
@@ -181,7 +183,7 @@ def resolved(config: Config, folder: Path) -> Config:
         if name is None:
             return None
         place, mark, digest = name.rpartition(MARK) if MARK in name else (name, "", "")
-        return f"{folder / place}{mark}{digest}" if (folder / place).is_file() else name
+        return f"{folder / place}{mark}{digest}" if is_file(folder / place) else name
 
     cameras = {
         name: _resolve_paths(camera, folder, "username_file", "password_file").model_copy(

@@ -1,8 +1,12 @@
-"""Texts of validation errors, the same for configs and commands."""
+"""Texts of errors, the same for configs and commands."""
 
 from collections.abc import Mapping
 
 from pydantic_core import ErrorDetails
+
+from edgemeta.daemon.config.shown_text import without_addresses
+from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import shortened
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -26,6 +30,21 @@ _BOUNDS = {
 }
 
 
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, in one sentence without a secret; also for an error that nobody expected."""
+    match error:
+        case EdgemetaError():
+            return str(error)
+        case MemoryError():
+            return "there is too little memory"
+        case RecursionError():
+            return "it is nested too deeply"
+        case OSError(filename=str(path), strerror=str(reason)):
+            return f"{shortened(path)}: {reason}"
+        case _:
+            return without_addresses(f"{type(error).__name__}: {error}"[:500])
+
+
 def expected(detail: ErrorDetails) -> str:
     """Return a description of the expected value."""
     context = detail.get("ctx", {})
@@ -38,6 +57,8 @@ def expected(detail: ErrorDetails) -> str:
             return f"at least {context['min_length']} character(s)"
         case "string_too_long":
             return f"at most {context['max_length']} characters"
+        case "too_long":
+            return f"at most {context['max_length']} entries"
         case "too_short":
             return f"at least {context['min_length']} entry"
         case kind if kind in _BOUNDS:

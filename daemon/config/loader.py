@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -15,6 +16,9 @@ from edgemeta.daemon.config.fields import entries_of, optional_section_of, secti
 from edgemeta.daemon.config.renamed import new_name
 from edgemeta.daemon.config.shown_text import without_addresses
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import FileError, read_small_file
+
+SUBSTITUTES = "a secret is given by `password_file` or `password_env`"
 
 MAX_BYTES = 1_000_000
 """A config is a page or two; a larger file is something else."""
@@ -22,11 +26,20 @@ MAX_BYTES = 1_000_000
 FORMER_NAME = "the key's former name"
 """What was found where a key has been renamed; its new name is what was expected."""
 
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser, where PyYAML has it: ten times as fast."""
+
 KeyPath: TypeAlias = tuple[str | int, ...]
 Record = TypeVar("Record", bound=BaseModel)
 
 SECRETS = frozenset({"password", "token"})
 """Keys whose values are never printed."""
+
+MOST_DIGITS = 40
+"""Characters of a number, more than any key takes: Python refuses to print far longer ones."""
+
+MOST_MISTAKES = 50
+"""Mistakes that are reported; the others are counted."""
 
 _NAMED = re.compile(r"\b(alias|anchor|tag) '.*'")
 """YAML reads an unquoted password that starts with '*', '&' or '!' as one of these; its error quotes the text."""
@@ -65,7 +78,9 @@ class ConfigError(EdgemetaError):
     exit_code = 78
 
     def __init__(self, *mistakes: Mistake) -> None:
-        super().__init__("\n".join(str(mistake) for mistake in mistakes))
+        shown = [str(mistake) for mistake in mistakes[:MOST_MISTAKES]]
+        rest = len(mistakes) - len(shown)
+        super().__init__("\n".join([*shown, *([f"and {rest} more mistakes"] if rest else [])]))
         self.mistakes = mistakes
 
 
@@ -75,8 +90,7 @@ class ConfigFile(Generic[Record]):
     def __init__(self, path: Path, record: type[Record]) -> None:
         self.path = path
         self._record = record
-        self._root = _parse(path, _read(path))
-        self._data: Any = yaml.SafeLoader("").construct_document(self._root)
+        self._root, self._data = _parse(path, _read(path))
 
     def validate(self) -> tuple[Record | None, list[Problem]]:
         """Validate every key. Without problems the record is complete.
@@ -84,18 +98,18 @@ class ConfigFile(Generic[Record]):
         With problems the wrong keys have their defaults, so that further checks of the other keys are possible; None if
         a key without a default is wrong.
         """
-        problems = _yaml_mistakes(self._root)
+        self._lines, problems = _walked(self._root)
         try:
             record = self._record.model_validate(self._data)
         except ValidationError as error:
             reported = {problem.path for problem in problems}
             details = error.errors(include_url=False)
-            found = [
-                _problem(self._record, detail) for detail in details if detail["type"] != "string_unicode"
-            ]  # reported by _yaml_mistakes
+            found = [_problem(self._record, detail) for detail in details]
             problems += [problem for problem in found if problem.path not in reported]
         else:
             return record, problems
+        if len(problems) > MOST_MISTAKES:
+            return None, problems
         remains = self._data
         for problem in problems:
             remains = _without(remains, problem.path)
@@ -111,26 +125,16 @@ class ConfigFile(Generic[Record]):
 
     def _line(self, path: KeyPath) -> int:
         """Return the line, from 1, of the key at a path, or of the nearest key above it that is in the file."""
-        node, line = self._root, self._root.start_mark.line + 1
-        for step in path:
-            if not isinstance(node, yaml.MappingNode):
-                break
-            pairs = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
-            if str(step) not in pairs:
-                break
-            key, node = pairs[str(step)]
-            line = key.start_mark.line + 1
-        return line
+        keys = tuple(str(step) for step in path)
+        found = (self._lines[keys[:length]] for length in range(len(keys), 0, -1) if keys[:length] in self._lines)
+        return next(found, self._root.start_mark.line + 1)
 
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(path, 0, f"no readable file ({error.strerror})") from error
-    if len(content) > MAX_BYTES:
-        raise _unreadable(path, 0, f"more than {MAX_BYTES} bytes")
+        content = read_small_file(path, MAX_BYTES)
+    except FileError as error:
+        raise _unreadable(path, 0, f"a file that {error.reason}") from error
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -138,49 +142,69 @@ def _read(path: Path) -> str:
         raise _unreadable(path, line, "bytes that are not UTF-8 text") from error
 
 
-def _parse(path: Path, text: str) -> yaml.Node:
+class _Constructor(yaml.SafeLoader):
+    """Makes values of nodes; numbers have a limit."""
+
+    def number(self, node: yaml.ScalarNode) -> object:
+        """Return an integer or a float."""
+        if len(node.value) > MOST_DIGITS:
+            found = f"a number of {len(node.value):,} characters"
+            raise yaml.constructor.ConstructorError(None, None, found, node.start_mark)
+        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
+
+
+for _tag in ("int", "float"):
+    _Constructor.add_constructor(f"tag:yaml.org,2002:{_tag}", _Constructor.number)
+
+
+def _parse(path: Path, text: str) -> tuple[yaml.Node, Any]:
+    """Return the tree of nodes and its value. Raises ConfigError."""
     try:
-        root = yaml.compose(text, yaml.SafeLoader)
+        root = yaml.compose(text, _Loader)
         if root is None:
             raise _unreadable(path, 1, "an empty file")
-        yaml.SafeLoader("").construct_document(root)  # detects unhashable keys, invalid numbers and dates, recursion
+        return root, _Constructor("").construct_document(root)  # detects unhashable keys, invalid dates, recursion
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = _NAMED.sub(r"\1", error.problem or error.context or "")
-        raise _unreadable(path, mark.line + 1 if mark else 1, f"invalid YAML ({reason})") from error
-    except (yaml.YAMLError, ValueError) as error:
+        hint = f"; {SUBSTITUTES}" if "'!secret'" in (error.problem or "") else ""
+        line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1  # the mark of an end is behind it
+        raise _unreadable(path, line, f"invalid YAML ({reason}{hint})") from error
+    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         raise _unreadable(path, 1, f"invalid YAML ({str(error).splitlines()[0]})") from error
     except RecursionError as error:
         raise _unreadable(path, 1, "invalid YAML (nested too deeply)") from error
-    return root
+    except MemoryError as error:
+        raise _unreadable(path, 1, "a file for which there is too little memory") from error
 
 
 def _unreadable(path: Path, line: int, found: str) -> ConfigError:
     return ConfigError(Mistake(str(path), line, "", found, "a config file (YAML)"))
 
 
-def _yaml_mistakes(root: yaml.Node) -> list[Problem]:
-    """Find mistakes that YAML parsers ignore: duplicate keys, and escapes that are not valid Unicode."""
+def _walked(root: yaml.Node) -> tuple[dict[tuple[str, ...], int], list[Problem]]:
+    """Return the line of each key, and the mistakes that YAML parsers ignore: duplicate keys and NUL characters."""
+    lines: dict[tuple[str, ...], int] = {}
     problems: list[Problem] = []
     seen: set[int] = set()
-    todo: list[tuple[KeyPath, yaml.Node]] = [((), root)]
+    todo: list[tuple[tuple[str, ...], yaml.Node]] = [((), root)]
     while todo:
         path, node = todo.pop()
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, yaml.ScalarNode) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
-            problems.append(Problem(path, "an unpaired surrogate", "Unicode text"))
+        if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
+            problems.append(Problem(path, "a NUL character", "text without one"))
         elif isinstance(node, yaml.SequenceNode):
             todo += [(path, item) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            twice = sorted({key for key in keys if keys.count(key) > 1})
-            problems += [Problem((*path, key), "a duplicate key", "it once") for key in twice]
+            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            problems += [Problem((*path, key), "a duplicate key", "it once") for key in keys if keys[key] > 1]
             for key, value in node.value:
                 below = (*path, key.value) if isinstance(key, yaml.ScalarNode) else path
+                lines[below] = key.start_mark.line + 1
                 todo += [(below, key), (below, value)]
-    return problems
+    return lines, problems
 
 
 def _problem(record: type[BaseModel], detail: ErrorDetails) -> Problem:
@@ -227,7 +251,8 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return text with unprintable characters escaped, as a model's name may have some."""
+    """Return text with unprintable characters escaped, as a model's name may have some, and words shortened."""
+    text = re.sub(r"\S{300,}", lambda found: f"{found[0][:100]}...", text)
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -4,15 +4,17 @@ from typing import Annotated, Protocol
 
 from pydantic import Field, SecretStr
 
+from edgemeta.daemon.config.section import PathText
+
 UserName = Annotated[str | None, Field(min_length=1, description="User name; null sends none.")]
-UserNameFile = Annotated[str | None, Field(min_length=1, description="File whose first line is the user name.")]
+UserNameFile = Annotated[PathText | None, Field(description="File whose first line is the user name.")]
 UserNameVariable = Annotated[
     str | None, Field(min_length=1, description="Environment variable that holds the user name.")
 ]
 Password = Annotated[
     SecretStr | None, Field(description="Password in plain text; `password_file` or `password_env` are safer.")
 ]
-PasswordFile = Annotated[str | None, Field(min_length=1, description="File whose first line is the password.")]
+PasswordFile = Annotated[PathText | None, Field(description="File whose first line is the password.")]
 PasswordVariable = Annotated[
     str | None, Field(min_length=1, description="Environment variable that holds the password.")
 ]

@@ -5,14 +5,17 @@ Those of the broker and of cameras are read again for every connection.
 
 import os
 import re
-from pathlib import Path
 
 from edgemeta.daemon.config.login import Login
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import FileError, read_small_file
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
 """Valid in an `Authorization: Bearer` header (RFC 6750), and too long to guess."""
+
+MOST_BYTES = 65_536
+"""Of a file with a secret: MQTT's limit of a password."""
 
 
 class SecretError(EdgemetaError):
@@ -50,16 +53,32 @@ def token_of(config: WebConfig) -> str | None:
 def _from_file_or_environment(key: str, what: str, file: str | None, variable: str | None) -> str | None:
     """Read a file's first line or an environment variable; None if the config has neither."""
     if file is not None:
-        try:
-            lines = Path(file).read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise SecretError(f"{key}_file", f"{what} file {file} cannot be read: {reason}") from error
-        if not lines or not lines[0]:
-            raise SecretError(f"{key}_file", f"{what} file {file} has an empty first line, expected the {what}")
-        return lines[0]
+        return _first_line(f"{key}_file", what, file)
     if variable is not None:
-        if not os.environ.get(variable):
+        found = os.environ.get(variable)
+        if not found:
             raise SecretError(f"{key}_env", f"environment variable {variable} is not set, expected the {what}")
-        return os.environ[variable]
+        return _checked(f"{key}_env", f"environment variable {variable}", found, what)
     return None
+
+
+def _first_line(key: str, what: str, file: str) -> str:
+    try:
+        text = read_small_file(file, MOST_BYTES).decode()
+    except FileError as error:
+        raise SecretError(key, f"{what} file {error}") from error
+    except UnicodeDecodeError as error:
+        raise SecretError(key, f"{what} file {file} is not UTF-8 text") from error
+    if text.startswith("\ufeff"):
+        raise SecretError(key, f"{what} file {file} begins with a byte order mark, expected UTF-8 text without one")
+    line = text.partition("\n")[0].removesuffix("\r")
+    if not line:
+        raise SecretError(key, f"{what} file {file} has an empty first line, expected the {what}")
+    return _checked(key, f"{what} file {file}", line, what)
+
+
+def _checked(key: str, place: str, value: str, what: str) -> str:
+    """Return a secret that can be sent: MQTT, HTTP and RTSP have no control characters. Raises SecretError."""
+    if any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 or "\ud800" <= letter <= "\udfff" for letter in value):
+        raise SecretError(key, f"{place} has a control character or invalid text, expected the {what} in UTF-8")
+    return value

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated
+from unicodedata import normalize
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -9,7 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 def name_of_level(value: str) -> str:
     """Return a name that is valid as a topic level and as a file name. Raises ValueError with the rule."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
-        raise ValueError("1 to 64 letters, digits, '-' or '_'")
+        near = re.sub(r"[^A-Za-z0-9_-]+", "-", normalize("NFKD", value).encode("ascii", "ignore").decode()).strip("-")
+        hint = f", for example `{near[:64]}`" if (near and not value.isascii()) or (" " in value and near) else ""
+        raise ValueError(f"1 to 64 letters (a to z), digits, '-' or '_'{hint}")
     return value
 
 
@@ -21,16 +24,27 @@ def topic_levels(value: str) -> str:
     return value
 
 
+def path_text(value: str) -> str:
+    """Return a path that a file system can have. Raises ValueError with the rule."""
+    if not all(len(part.encode()) <= MOST_OF_PART for part in value.split("/")) or len(value.encode()) > MOST_OF_PATH:
+        raise ValueError(f"a path of at most {MOST_OF_PATH} bytes, {MOST_OF_PART} between two `/`")
+    return value
+
+
 def _label(value: str) -> str:
     if not (1 <= len(value) <= 200 and value.isprintable()):
         raise ValueError("1 to 200 printable characters")
     return value
 
 
+PathText = Annotated[str, Field(min_length=1), AfterValidator(path_text)]
 Name = Annotated[str, AfterValidator(name_of_level)]
 Label = Annotated[str, AfterValidator(_label)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+
+MOST_OF_PATH, MOST_OF_PART = 4000, 250
+"""Bytes of a path and of each name in it, with room for the ends that the service appends, such as `.sig`."""
 
 INITIAL_DELAY = "Seconds before the first retry, at most."
 MAX_DELAY = "Seconds before any retry, at most."

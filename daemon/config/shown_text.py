@@ -12,8 +12,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[\w.-]+)(?::(\d{1,5}))?")
 """Host and port of a URL."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>|]*")
-_LOGIN = re.compile(r"[^\s'\"]*@(?!sha256:)[^\s'\"]*")
+_WORD = re.compile(r"[^\s'\"<>|]+")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
 
 
 def shown_address(text: str, with_path: bool = False) -> str:
@@ -40,7 +40,14 @@ def shown_address(text: str, with_path: bool = False) -> str:
 
 def without_addresses(text: str) -> str:
     """Return a text in which every URL is as it may be shown, and every other `login@host` is three stars."""
-    return _LOGIN.sub(STARS, _URL.sub(lambda found: shown_address(found[0]), text))
+    return _WORD.sub(lambda found: _without_address(found[0]), text)
+
+
+def _without_address(word: str) -> str:
+    found = _URL.search(word)
+    if found is None:
+        return STARS if "@" in word.replace("@sha256:", "") else word
+    return _without_address(word[: found.start()]) + shown_address(word[found.start() :])
 
 
 def secret_parts(text: str) -> frozenset[str]:

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 from edgemeta.daemon.config.login import Login
 from edgemeta.daemon.config.secrets import password_of, username_of
+from edgemeta.daemon.config.section import path_text
 from edgemeta.daemon.config.shown_text import HOST, secret_parts, shown_address, without_addresses
 from edgemeta.model.errors import EdgemetaError
 
@@ -72,6 +73,8 @@ class SourceAddress:
         """Of a network camera: its host, without brackets, and its port."""
         if not separator:
             _check_path(text)
+        if self.scheme in ("", "file", "image", "video"):
+            _check_name(str(self.path))
         without_login = _PLACEHOLDER.sub("", text)
         if self.scheme not in ("", "file", "image", "video") and _VARIABLE.search(without_login):
             raise AddressError(f"an address without variables; {FROM_FILE}")
@@ -182,6 +185,16 @@ def _endpoint(scheme: str, rest: str) -> tuple[str, int]:
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
         raise AddressError(f"{scheme}://host or {scheme}://host:port with a port from 1 to 65535, and {CODED}")
     return found[1].strip("[]"), int(found[2] or PORTS[scheme])
+
+
+def _check_name(path: str) -> None:
+    """Check that a file can have a path. Raises AddressError."""
+    if "\0" in path:
+        raise AddressError("a path without a NUL character")
+    try:
+        path_text(path)
+    except ValueError as error:
+        raise AddressError(str(error)) from error
 
 
 def _check_path(text: str) -> None:

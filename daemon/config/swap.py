@@ -4,9 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from edgemeta.daemon.config.section import Seconds, Section
-
-Path = Annotated[str, Field(min_length=1)]
+from edgemeta.daemon.config.section import PathText, Seconds, Section
 
 
 class SwapConfig(Section):
@@ -40,7 +38,7 @@ class SwapConfig(Section):
         description="Start with the last good models where a configured one cannot be used, or failed its trial on "
         "live frames; false ends such a start with exit code 78.",
     )
-    model_folder: Path | None = Field(
+    model_folder: PathText | None = Field(
         default=None,
         description="Folder of the model files that the command `model` may choose; null refuses the command.",
     )
@@ -49,7 +47,7 @@ class SwapConfig(Section):
 class TrustConfig(Section):
     """Which signatures a model needs."""
 
-    public_key_files: list[Path] = Field(
+    public_key_files: list[PathText] = Field(
         default=[],
         max_length=100,
         description="Files of Ed25519 public keys (PEM). With any, a model is used only if `<model file>.sig` is a "

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from edgemeta.daemon.config.section import Section
+from edgemeta.daemon.config.section import PathText, Section
 
 
 def _address(value: str) -> str:
@@ -30,7 +30,7 @@ class WebConfig(Section):
         default=None,
         description="Access token: at least 16 letters, digits or `-._~+/=`; `token_file` or `token_env` are safer.",
     )
-    token_file: str | None = Field(default=None, min_length=1, description="File whose first line is the token.")
+    token_file: PathText | None = Field(default=None, description="File whose first line is the token.")
     token_env: str | None = Field(default=None, min_length=1, description="Environment variable that holds the token.")
     show_frames: bool = Field(
         default=True,

@@ -190,7 +190,7 @@ def load_model(
     compiled = time.monotonic_ns()
     try:
         loaded = LoadedModel(model, backend.name, session, place=place)
-    except BackendError:
+    except BaseException:
         session.close()
         raise
     try:
@@ -199,7 +199,7 @@ def load_model(
         loaded.self_test()
         if place == "device":
             loaded.preprocessing_test()
-    except BackendError:
+    except BaseException:
         loaded.close()
         raise
     loaded.load_times = LoadTimes(verify_ns, compiled - started, warm - compiled, time.monotonic_ns() - warm)

@@ -1,6 +1,6 @@
 """Loads the models of a config: each file is verified once, each model compiled once, running models are reused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -76,7 +76,7 @@ def models_of(
     addresses: Addresses,
     models: Verified,
     backend: Backend,
-    running: Iterable[LoadedModel],
+    running: Collection[LoadedModel],
     problems: list[Problem],
 ) -> dict[str, LoadedModel]:
     """Return the loaded model of each camera, reusing running ones with the same digest. Adds to the problems."""
@@ -101,6 +101,9 @@ def models_of(
                     expected = "a model whose layers this backend supports, or `backend.fallback: cpu`"
                 problems.append(model_problem(config, addresses, address, f"{file.path}: {error}", expected))
                 continue
+            except BaseException:  # such as too little memory: those that were loaded are not used then
+                close_all(loaded_models.values(), but=running)
+                raise
             loaded_models[file.model.digest] = made
         loaded_models[file.model.digest].file = file
     digests = {camera: models[name].model.digest for camera, name in addresses.items() if name in models}

@@ -1,13 +1,16 @@
 """TLS to the broker: the context for the config's files, and the errors of failed handshakes."""
 
 import ssl
-from pathlib import Path
 from typing import Any
 
 from edgemeta.daemon.config.broker import TlsConfig
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.state import LinkError
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import FileError, read_small_file
+
+MOST_BYTES = 16_000_000
+"""Of a file of certificates; a system's whole list has a quarter of a million."""
 
 
 class TlsError(EdgemetaError):
@@ -79,10 +82,9 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None
 
 def _check_readable(key: str, path: str) -> None:
     try:
-        with Path(path).open("rb"):
-            pass
-    except OSError as error:
-        raise TlsError(key, f"{path} cannot be read: {error.strerror}") from error
+        read_small_file(path, MOST_BYTES)
+    except FileError as error:
+        raise TlsError(key, str(error)) from error
 
 
 def handshake_failure(broker: str, error: ssl.SSLError) -> LinkError:

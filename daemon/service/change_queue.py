@@ -5,12 +5,14 @@ get the result; a newer request cancels a swap that has not replaced its models 
 here, too: a requested reload has read what the watcher would report.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.service.file_watcher import FileWatcher
@@ -18,6 +20,8 @@ from edgemeta.daemon.service.plan import Plan, PlanError
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult, apply_plan, reload
 from edgemeta.daemon.service.service import Service
 from edgemeta.model.errors import EdgemetaError
+
+log = logging.getLogger(__name__)
 
 WAITING = 8
 """Most changes that may wait (and one reload besides), and most answers that may wait for each."""
@@ -123,12 +127,21 @@ class ChangeQueue:
             was_requested = request.trigger != "file"
             if was_requested:
                 self._listener.change_started()
-            outcome = request.work(request.trigger)
+            outcome = self._outcome(request)
             if was_requested or outcome != NOTHING_CHANGED or not was_ok:
                 self._listener.change_finished(outcome.message)
             was_ok = outcome.ok
             _answer_all(request, outcome)
             self._restore_reload(request, outcome)
+
+    def _outcome(self, request: _Request) -> ChangeResult:
+        """Carry out a change. Whatever goes wrong in it, the service continues as before."""
+        try:
+            return request.work(request.trigger)
+        except Exception as error:
+            reason = f"change not made, nothing changed: {reason_of(error)}"
+            log.error("%s", reason, exc_info=None if isinstance(error, MemoryError) else error)
+            return ChangeResult(False, reason)
 
     def _restore_reload(self, request: _Request, outcome: ChangeResult) -> None:
         """Request a reload again that was cancelled for a command, if that command has failed."""

@@ -26,6 +26,7 @@ from edgemeta.daemon.service.plan import replan
 from edgemeta.daemon.service.reload import ChangeResult
 from edgemeta.model.address import Address
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import is_file, shortened
 from edgemeta.model.zoo import names
 
 log = logging.getLogger(__name__)
@@ -152,11 +153,11 @@ def _allowed(folder: Path, name: str) -> str:
     if address.place in names():
         return name
     for file in (folder / address.place, folder / f"{address.place}{SUFFIX}"):
-        if file.is_file():
+        if is_file(file):
             if not file.resolve().is_relative_to(folder.resolve()):
                 raise CommandError(f"found model {name!r}, a link that leads out of {folder}, expected a file in it")
             return str(replace(address, place=str(file)))
-    raise CommandError(f"found model {name!r}, expected a shipped model's name or a file in {folder}")
+    raise CommandError(f"found model {shortened(name)!r}, expected a shipped model's name or a file in {folder}")
 
 
 def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:

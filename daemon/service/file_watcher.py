@@ -5,17 +5,21 @@ gets another target, and a file written in place are detected alike. A change is
 two checks in a row. A file that is still incomplete then fails validation, and is reported again when it changes.
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 from edgemeta.daemon.config.config import Config, resolved
-from edgemeta.daemon.config.loader import ConfigError, ConfigFile
+from edgemeta.daemon.config.error_text import reason_of
+from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.runtime.periodic import Periodic
 from edgemeta.model.address import Address
 from edgemeta.model.errors import ModelError
 from edgemeta.model.signature import signature_of
 from edgemeta.model.zoo import find
+
+log = logging.getLogger(__name__)
 
 CHECKS_EVERY = 1.0
 """Seconds between two checks."""
@@ -74,16 +78,19 @@ class _Named:
         if mark != self._mark:
             self._mark = mark
             try:
-                config, _ = ConfigFile(self._config, Config).validate()
-            except ConfigError:
-                config = None
-            if config is not None:
-                config = resolved(config, self._config.parent)
-                self.wanted = config.watch_files
-                models = [self._file_of(config.model_of(camera)) for camera in config.cameras]
-                signatures = [signature_of(model) for model in models] if config.trust.public_key_files else []
-                self._files = [*models, *signatures]
+                self._read()
+            except Exception as error:  # noqa: BLE001 - the reload, which reads the same file, says why
+                log.debug("the files that %s names are not known: %s", self._config, reason_of(error))
         return self._files
+
+    def _read(self) -> None:
+        config, _ = ConfigFile(self._config, Config).validate()
+        if config is not None:
+            config = resolved(config, self._config.parent)
+            self.wanted = config.watch_files
+            models = [self._file_of(model) for model in dict.fromkeys(map(config.model_of, config.cameras))]
+            signatures = [signature_of(model) for model in models] if config.trust.public_key_files else []
+            self._files = [*models, *signatures]
 
     def _file_of(self, model: str) -> Path:
         try:

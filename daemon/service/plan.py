@@ -2,7 +2,8 @@
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,8 @@ from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
-from edgemeta.daemon.config.loader import ConfigFile, Problem
+from edgemeta.daemon.config.error_text import reason_of
+from edgemeta.daemon.config.loader import MOST_MISTAKES, ConfigError, ConfigFile, Mistake, Problem
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.model_loader import (
@@ -30,6 +32,7 @@ from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.object_checks import object_problems
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
+from edgemeta.model.small_file import exists, is_folder
 
 log = logging.getLogger(__name__)
 
@@ -64,25 +67,41 @@ class Plan:
         return listed_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
 
 
+@contextmanager
+def _as_config_error(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn an error of the system about what a config names into a ConfigError."""
+    try:
+        yield
+    except kinds as error:
+        raise ConfigError(Mistake(str(path), 0, "", reason_of(error), "a config that can be used here")) from error
+
+
 def prepare(path: Path, running: Plan | None = None) -> Plan:
     """Read a config file and load what it names. Raises ConfigError with all mistakes at once.
 
     The models of a running plan are reused where model file and backend are the same.
     """
-    file = ConfigFile(path, Config)
-    config, problems = file.validate()
-    plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
-    if plan is None:
-        raise file.error(problems)
-    return plan
+    with _as_config_error(path, OSError, RecursionError, MemoryError):
+        file = ConfigFile(path, Config)
+        config, problems = file.validate()
+        plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
+        if plan is None:
+            raise file.error(problems)
+        return plan
 
 
 def prepare_start(path: Path) -> Plan:
     """Like `prepare`, for a start: models that cannot be used are replaced by the last good ones.
 
     So are models that failed on live frames when they were last tried. Raises ConfigError where the config has other
-    mistakes, disables the fallback (`swap.fallback_at_start`), or a camera has no last good model.
+    mistakes, disables the fallback (`swap.fallback_at_start`), or a camera has no last good model; and MemoryError, as
+    another start may find more.
     """
+    with _as_config_error(path, OSError, RecursionError):
+        return _prepare_start(path)
+
+
+def _prepare_start(path: Path) -> Plan:
     file = ConfigFile(path, Config)
     found, problems = file.validate()
     if found is None:
@@ -172,7 +191,7 @@ def _check_labels(config: Config, models: Mapping[str, Model], problems: list[Pr
     own = list({model.digest: model for model in models.values()}.values())
     labels = list(dict.fromkeys(label for model in own for label in model.labels))
     names = ", ".join(_names_of(own))
-    for label in unknown_labels(config.label_map, own):
+    for label in unknown_labels(config.label_map, own)[:MOST_MISTAKES]:
         known = difflib.get_close_matches(label, labels, n=1) or labels
         expected = f"`{known[0]}`" if len(known) == 1 else f"one of {', '.join(known)}"
         problems.append(Problem(("label_map", label), f"the label {label!r}, which {names} does not have", expected))
@@ -213,7 +232,7 @@ def _check_tls(config: Config, problems: list[Problem]) -> None:
 def _check_data_folder(config: Config, problems: list[Problem]) -> None:
     """Check that no file is in the place of the folder, which the service creates."""
     folder = config.data_folder
-    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+    if folder is not None and exists(folder) and not is_folder(folder):
         problems.append(Problem(("data_folder",), f"{folder}, which is no folder", "a folder"))
 
 

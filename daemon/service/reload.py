@@ -93,7 +93,7 @@ def apply_plan(
                     cancelled=report.result is SwapResult.CANCELLED,
                 )
         elif applied:
-            service.apply(live)
+            _apply_or_revert(service, live, running)
         if of_config:
             service.report_settled(trigger)
         else:
@@ -105,6 +105,15 @@ def apply_plan(
     if applied:
         set_up(config.log.level, config.log.format)
     return _summary(applied, [key for key in keys if key not in applied])
+
+
+def _apply_or_revert(service: Service, new: Plan, running: Plan) -> None:
+    """Apply a plan; where that fails, for example for want of threads, the running one again."""
+    try:
+        service.apply(new)
+    except BaseException:
+        service.apply(running)
+        raise
 
 
 def changed_keys(running: Config, new: Config) -> list[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from edgemeta.model.errors import ModelError
+from edgemeta.model.small_file import exists, shortened
 
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".safetensors"
@@ -29,9 +30,9 @@ def find(name_or_path: str) -> Path:
     if name_or_path in _stems():
         return _FOLDER / f"{name_or_path}{_SUFFIX}"
     path = Path(name_or_path)
-    if not path.exists():
+    if not exists(path):
         raise ModelError(
-            f"{name_or_path}: no such model file or shipped model (shipped: {', '.join(names()) or 'none'})"
+            f"{shortened(name_or_path)}: no such model file or shipped model (shipped: {', '.join(names()) or 'none'})"
         )
     return path
 

@@ -76,15 +76,13 @@ def test_openssl_verifies_and_makes_the_same_signatures(signed: Path, keys: tupl
 @pytest.mark.parametrize("content", [b"", bytes(63), bytes(65), bytes(1 << 20)])
 def test_a_signature_of_another_length(signed: Path, keys: tuple[Path, Path], content: bytes) -> None:
     signature_of(signed).write_bytes(content)
-    with pytest.raises(SignatureError, match=r"has \d+ bytes, expected a signature of 64"):
+    with pytest.raises(SignatureError, match=r"bytes, expected a signature of 64"):
         verify(signed.read_bytes(), signed, [keys[1]])
 
 
 def test_a_missing_signature(signed: Path, keys: tuple[Path, Path]) -> None:
     signature_of(signed).unlink()
-    with pytest.raises(
-        SignatureError, match=r"sig: cannot be read \(No such file or directory\), expected a signature"
-    ):
+    with pytest.raises(SignatureError, match=r"sig: cannot be read: No such file or directory, expected a signature"):
         verify(signed.read_bytes(), signed, [keys[1]])
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from edgemeta.daemon.capture.source import Frame, Pixels, SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.model.errors import FrameError
+from edgemeta.model.small_file import exists, is_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_picture
 
 FRAMES_PER_SECOND = 1.0
@@ -48,9 +49,9 @@ class ImageSource:
         """Do nothing: no file stays open."""
 
     def _listed(self) -> list[Path]:
-        if not self._path.exists():
+        if not exists(self._path):
             raise SourceError(f"{self._path} does not exist, expected an image or a folder of images")
-        if not self._path.is_dir():
+        if not is_folder(self._path):
             return [self._path]
         images = sorted(path for path in self._path.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES)
         if not images:

@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceFactory, SourceSpec
 from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.model.small_file import is_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
 SOURCES = {
@@ -35,7 +36,7 @@ def kind_of(address: SourceAddress) -> str:
             raise SourceError(f"source {address} has an unknown scheme, expected {', '.join(SOURCES)}")
         return address.scheme
     path = address.path
-    return "image" if path.is_dir() or path.suffix.lower() in PICTURE_SUFFIXES else "video"
+    return "image" if is_folder(path) or path.suffix.lower() in PICTURE_SUFFIXES else "video"
 
 
 def make_source(spec: SourceSpec) -> Source:

@@ -8,6 +8,7 @@ import cv2
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.opencv import open_capture, read_capture
 from edgemeta.daemon.runtime.clock import NS
+from edgemeta.model.small_file import exists, is_file
 
 SLOWEST = 0.001
 """Least accepted frame rate of a clip's header, in frames per second."""
@@ -33,8 +34,8 @@ class VideoSource:
 
     def open(self) -> None:
         """Open the clip at its first frame. Raises SourceError if it does not exist or is not a video."""
-        if not self._path.is_file():
-            found = "is not a regular file" if self._path.exists() else "does not exist"
+        if not is_file(self._path):
+            found = "is not a regular file" if exists(self._path) else "does not exist"
             raise SourceError(f"{self._path} {found}, expected a video file")
         self._capture = open_capture(str(self._path), cv2.CAP_FFMPEG)
         if self._capture is None:

@@ -21,6 +21,7 @@ from edgemeta.model.address import Address
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.signature import signature_of
+from edgemeta.model.small_file import FileError, exists, is_file, read_small_file
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +76,12 @@ class LastGood:
         """Return the index; an empty one where there is none that can be read."""
         index = self.folder / INDEX
         try:
-            with index.open("rb") as file:
-                return LastGoodIndex.model_validate_json(file.read(MOST_INDEX_BYTES))
-        except FileNotFoundError:
-            return LastGoodIndex()
-        except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "the file is damaged"
-            log.warning("%s: the last good model is not known: %s", index, reason)
+            if not exists(index):
+                return LastGoodIndex()
+            return LastGoodIndex.model_validate_json(read_small_file(index, MOST_INDEX_BYTES))
+        except (FileError, ValidationError) as error:
+            reason = error.reason if isinstance(error, FileError) else "is damaged"
+            log.warning("the last good model is not known: %s %s", index, reason)
             return LastGoodIndex()
 
     def addresses(self, cameras: Collection[str]) -> dict[str, str]:
@@ -132,5 +132,5 @@ class LastGood:
 
 
 def _write_unless_same(path: Path, content: bytes) -> None:
-    if not path.is_file() or path.read_bytes() != content:
+    if not is_file(path) or path.read_bytes() != content:
         write_atomically(path, content, mode=0o600)

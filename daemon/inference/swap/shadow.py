@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.messages.swaps import ShadowResult
 from edgemeta.daemon.runtime.threads import guarded_thread
-from edgemeta.model.errors import EdgemetaError
 
 ENDS_WITHIN = 1.0
 """Seconds that `end` waits for a run in progress."""
@@ -64,7 +64,8 @@ class Shadow:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join(ENDS_WITHIN)
+        if self._thread.ident is not None:
+            self._thread.join(ENDS_WITHIN)
 
     def on_frame(self, captured: CapturedFrame, step: FrameResult) -> None:
         """Offer a classified frame, from the worker's thread."""
@@ -108,8 +109,8 @@ class Shadow:
             try:
                 frame = served.fields
                 step = self._pipelines[captured.camera].classify(captured, frame["dropped"], frame["withheld"])
-            except EdgemetaError as error:
-                self._fail(str(error))
+            except Exception as error:  # noqa: BLE001 - fails the swap, not the service
+                self._fail(reason_of(error))
                 return
             self._compare(self._comparisons[self._replacements[captured.camera]], served, step)
 

@@ -263,7 +263,7 @@ def test_unusable_files_are_reported(authority: Authority, stranger: Authority, 
     cases: list[tuple[dict[str, str], str, str]] = [
         ({"ca_file": "/nowhere/ca.pem"}, "ca_file", "/nowhere/ca.pem cannot be read: No such file or directory"),
         ({"ca_file": str(empty)}, "ca_file", f"{empty} contains no certificate (PEM)"),
-        ({"ca_file": str(tmp_path)}, "ca_file", f"{tmp_path} cannot be read: Is a directory"),
+        ({"ca_file": str(tmp_path)}, "ca_file", f"{tmp_path} is a folder, expected a regular file"),
         ({"cert_file": "/nowhere/own.pem"}, "cert_file", "/nowhere/own.pem cannot be read: No such file"),
         (
             own | {"key_file": "/nowhere/own.key"},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.daemon.capture.camera import Camera
 from edgemeta.daemon.service.change_queue import WAITING, ChangeQueue
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult
@@ -165,3 +166,58 @@ def test_the_watch_reloads_and_reports_nothing_without_a_change(
     model_of("old", labels=("blue", "green", "red"))
     wait_until(lambda: "config reloaded: applied model" in rig.reported.messages, "the watch to see the new file")
     assert "changing" not in rig.reported.messages
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MemoryError(), "there is too little memory"),
+        (OSError(5, "Input/output error", "/data/model"), "/data/model: Input/output error"),
+        (RuntimeError("rtsp://me:geheim@camera/x"), "RuntimeError: rtsp://camera"),
+    ],
+)
+def test_no_error_of_a_reload_ends_the_service(
+    run_service: RunService, rig_of: RigOf, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    running = run_service()
+    rig, before = rig_of(running), running.service.plan
+    rig.changes.start()
+
+    def fails(*_: object) -> Plan:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edgemeta.daemon.service.reload.prepare", fails)
+        rig.reload()
+        (outcome,) = rig.wait(1)
+    assert outcome == ChangeResult(False, f"change not made, nothing changed: {reason}")
+    assert rig.reported.messages[-1] == outcome.message
+    assert running.service.plan is before
+    running.change(top_k=2)
+    rig.reload()
+    assert rig.wait(2)[1].message == "config reloaded: applied top_k"
+
+
+def test_a_change_that_fails_half_way_is_taken_back(
+    run_service: RunService, rig_of: RigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too few threads for the cameras of a new config: those of the old one run again."""
+    running = run_service()
+    rig, before = rig_of(running), running.service.plan.config
+    rig.changes.start()
+    failing = iter([True])
+    start = Camera.start
+
+    def no_thread(camera: Camera) -> None:
+        if next(failing, False):
+            raise RuntimeError("can't start new thread")
+        start(camera)
+
+    monkeypatch.setattr(Camera, "start", no_thread)
+    running.change(cameras={"front": {"source": "synthetic://?seed=9", "fps": 50}}, top_k=2)
+    rig.reload()
+    (outcome,) = rig.wait(1)
+    assert outcome.message == "change not made, nothing changed: RuntimeError: can't start new thread"
+    assert running.service.plan.config == before
+    frames = running.service.health().frames
+    wait_until(lambda: running.service.health().frames > frames + 3, "frames of the old camera")

@@ -161,7 +161,9 @@ def test_run_ends_with_78_and_without_a_traceback(run_daemon: Any, tmp_path: Pat
 def test_run_without_the_file(run_daemon: Any, tmp_path: Path) -> None:
     daemon = run_daemon(tmp_path / "gone.yaml")
     assert daemon.process.wait(60) == 78
-    assert "gone.yaml: found no readable file (No such file or directory), expected a config file" in daemon.said
+    assert (
+        "gone.yaml: found a file that cannot be read: No such file or directory, expected a config file" in daemon.said
+    )
 
 
 def test_a_name_with_a_line_break_is_reported_in_one_line(write_config: Any) -> None:
