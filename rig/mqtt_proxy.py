@@ -23,6 +23,7 @@ class MqttProxy(TcpProxy):
         self._left = 0.0
         self._delay = 0.0
         self._reason: int | None = None
+        self._refused_kind = PUBACK
         self.refused = 0
         self.forbidden: Callable[[bytes], bool] = lambda _packet: False
         self.closed = 0
@@ -39,9 +40,9 @@ class MqttProxy(TcpProxy):
         """Delay each acknowledgement of a message by so many seconds, one after the other."""
         self._delay = seconds
 
-    def refuse(self, reason: int | None) -> None:
-        """Give each acknowledgement of a message a reason code of MQTT 5; None leaves them as they are."""
-        self._reason = reason
+    def refuse(self, reason: int | None, kind: int = PUBACK) -> None:
+        """Give each acknowledgement of a kind a reason code of MQTT 5; None leaves them as they are."""
+        self._reason, self._refused_kind = reason, kind
 
     def _toward_server(self) -> Filter:
         buffer = bytearray()
@@ -66,9 +67,11 @@ class MqttProxy(TcpProxy):
                     continue
                 if packet[0] >> 4 == PUBACK:
                     time.sleep(self._delay)
-                    if self._reason is not None:
-                        self.refused += 1
-                        packet = bytes([packet[0], 3, *packet[2:4], self._reason])
+                if self._reason is not None and packet[0] >> 4 == self._refused_kind:
+                    self.refused += 1
+                    no_properties = b"\0" if self._refused_kind == SUBACK else b""
+                    body = packet[2:4] + no_properties + bytes([self._reason])
+                    packet = bytes([packet[0], len(body)]) + body
                 yield packet
 
         return through

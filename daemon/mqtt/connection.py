@@ -58,6 +58,12 @@ UNACKNOWLEDGED = 16
 """Messages of QoS 1 that a broker of MQTT 5 may send us before we have acknowledged them."""
 
 
+SUBSCRIBE_AGAIN_AFTER = 10.0
+"""Seconds until a subscription that was refused for now is tried again."""
+
+REFUSED_BY_3_1_1 = Answer(Outcome.REFUSED, "the broker gives no reason")
+
+
 class Ready(NamedTuple):
     """Result of a wait: whether there are bytes to read, and room to write."""
 
@@ -88,10 +94,11 @@ class Connection:
         self._broker = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
         self._messages = InFlight[Delivery]()
-        self._subscriptions = InFlight[str]()
+        self._subscriptions = InFlight[tuple[str, int]]()
         self._trials = Trials(suspects)
         self._to_subscribe: deque[tuple[str, int]] = deque()
-        self._left_out: list[tuple[str, int]] = []
+        self._later: list[tuple[float, str, int]] = []
+        self._subscribed: list[tuple[str, Answer]] = []
         self.acknowledged = False
         self.refused: set[str] = set()
         self.limits = limits
@@ -172,20 +179,24 @@ class Connection:
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
-        if topic_filter not in {waiting for waiting, _ in (*self._to_subscribe, *self._left_out)}:
+        if topic_filter not in self._unsent:
             self._client.unsubscribe(topic_filter)
         self._to_subscribe = deque(each for each in self._to_subscribe if each[0] != topic_filter)
-        self._left_out = [each for each in self._left_out if each[0] != topic_filter]
+        self._later = [each for each in self._later if each[1] != topic_filter]
 
     @property
     def unanswered(self) -> Collection[str]:
         """Topic filters whose subscription is not sent yet, or not answered."""
-        return [*self._subscriptions.waiting, *(each for each, _ in (*self._to_subscribe, *self._left_out))]
+        return [*(topic_filter for topic_filter, _ in self._subscriptions.waiting), *self._unsent]
+
+    @property
+    def _unsent(self) -> list[str]:
+        return [*(each[0] for each in self._to_subscribe), *(each[1] for each in self._later)]
 
     def _subscribe(self, topic_filter: str, qos: int) -> None:
         sent = subscription_sent(topic_filter)
-        if self._trials.left_out_until(sent.key) is not None:
-            self._left_out.append((topic_filter, qos))
+        if (until := self._trials.left_out_until(sent.key)) is not None:
+            self._later.append((until, topic_filter, qos))
         elif self._trials.tries_alone(sent.key):
             self._to_subscribe.append((topic_filter, qos))
         else:
@@ -194,7 +205,7 @@ class Connection:
     def _send_subscription(self, topic_filter: str, qos: int) -> None:
         _, mid = self._client.subscribe(topic_filter, qos)
         if mid is not None:
-            self._subscriptions.add(mid, topic_filter)
+            self._subscriptions.add(mid, (topic_filter, qos))
             self._trials.sent(mid, subscription_sent(topic_filter), is_answered=True)
 
     def subscribe_next(self) -> bool:
@@ -203,11 +214,18 @@ class Connection:
             self._send_subscription(*self._to_subscribe.popleft())
         return not self._to_subscribe and not self._trials.is_running
 
-    def subscribe_left_out(self) -> None:
-        """Try the subscriptions again that were left out for a while that is over."""
-        left_out, self._left_out = self._left_out, []
-        for topic_filter, qos in left_out:
+    def subscribe_later(self) -> None:
+        """Try the subscriptions again that were left out, or refused for now, for a time that is over."""
+        now = time.monotonic()
+        due = [each for each in self._later if each[0] <= now]
+        self._later = [each for each in self._later if each[0] > now]
+        for _, topic_filter, qos in due:
             self._subscribe(topic_filter, qos)
+
+    def take_subscribed(self) -> list[tuple[str, Answer]]:
+        """Return the broker's answers to subscriptions since the last call, by topic filter."""
+        answers, self._subscribed = self._subscribed, []
+        return answers
 
     def unsubscribe_flooded(self, topic: str) -> None:
         """End the subscription of a flooded topic; of its messages that are on their way most are skipped."""
@@ -436,10 +454,19 @@ class Connection:
         self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
     ) -> None:
         self._trials.answered(mid)
-        topic_filter = self._subscriptions.take(mid)
-        if topic_filter is not None and any(reason.is_failure for reason in reasons):
+        subscription = self._subscriptions.take(mid)
+        if subscription is None:
+            return
+        topic_filter, qos = subscription
+        answer = answer_of(reasons[0]) if self._speaks_5 or not reasons[0].is_failure else REFUSED_BY_3_1_1
+        if qos:
+            self._subscribed.append((topic_filter, answer))
+        if answer.outcome is Outcome.POSTPONED:
+            self._later.append((time.monotonic() + SUBSCRIBE_AGAIN_AFTER, topic_filter, qos))
+        elif answer.outcome is Outcome.REFUSED:
             self.refused.add(topic_filter)
-            log.warning("the broker refuses a subscription to %s: %s", topic_filter, str(reasons[0]).lower())
+            if not qos:
+                log.warning("broker %s refuses to let %s be read: %s", self._broker, topic_filter, answer.reason)
 
 
 def _packet_bytes(topic: str, payload: bytes, properties: Properties | None) -> int:

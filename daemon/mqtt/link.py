@@ -17,7 +17,7 @@ from edgemeta.daemon.messages.records import OFFLINE, ONLINE
 from edgemeta.daemon.messages.stats import BrokerStats
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
-from edgemeta.daemon.mqtt.failures import FailureTracker
+from edgemeta.daemon.mqtt.failures import STEADY_AFTER, FailureTracker
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
@@ -198,7 +198,8 @@ class MqttLink:
     def _record(self, failure: LinkError) -> float:
         """Count and report a failure; return the seconds to wait before the next attempt."""
         lasted = time.monotonic() - self._accepted_at if self._status.was_acknowledged else 0.0
-        differs = self._suspects.lost(failure.suspect) if self._accepted_at else False
+        was_short = time.monotonic() - self._accepted_at < STEADY_AFTER
+        differs = self._suspects.lost(failure.suspect, was_short) if self._accepted_at else False
         failure, delay = self._failures.add(failure, lasted if self._accepted_at else None, differs)
         self._status.failed(failure, delay)
         return delay

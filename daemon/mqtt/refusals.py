@@ -56,6 +56,7 @@ class Refusals:
         self._broker = broker
         self._kinds: dict[str, _Kind] = {}
         self._retries: dict[str, _Retry] = {}
+        self._subscriptions: dict[str, Answer] = {}
         self.problem: str | None = None
         """Description of what is refused now; None if nothing is."""
         self.of_results = False
@@ -85,6 +86,16 @@ class Refusals:
         if self._kinds and (known := self._kinds.get(kind_of(topic))) is not None:
             known.topics.discard(topic)
             known.accepted = not known.topics
+
+    def subscribed(self, topic_filter: str, answer: Answer) -> None:
+        """Note the answer to a subscription; log it where it has changed."""
+        before = self._subscriptions.pop(topic_filter, None)
+        if answer.outcome is not Outcome.ACCEPTED:
+            self._subscriptions[topic_filter] = answer
+        if before != self._subscriptions.get(topic_filter):
+            fields = {"broker": self._broker, "topic": topic_filter}
+            log.warning("broker %s %s", self._broker, _subscription(topic_filter, answer), extra=fields)
+            self._describe()
 
     def is_held(self, topic: str) -> bool:
         """Whether the topic's messages wait because one was refused for now."""
@@ -119,10 +130,18 @@ class Refusals:
 
     def _describe(self) -> None:
         parts = [_description(kind, known.answer) for kind, known in self._kinds.items() if known.answer]
+        parts += [_subscription(*each) for each in self._subscriptions.items()]
         self.problem = "; ".join(parts) or None
         self.of_results = not RESULTS.isdisjoint(self._kinds)
 
 
 def _description(kind: str, answer: Answer) -> str:
-    verb = "refuses" if answer.outcome is Outcome.REFUSED else "refuses for now"
-    return f"{verb} {kind} messages: {answer.reason}"
+    return f"{_VERBS[answer.outcome]} {kind} messages: {answer.reason}"
+
+
+def _subscription(topic_filter: str, answer: Answer) -> str:
+    reason = f": {answer.reason}" if answer.reason else ""
+    return f"{_VERBS[answer.outcome]} a subscription to {topic_filter}{reason}"
+
+
+_VERBS = {Outcome.ACCEPTED: "accepts again", Outcome.POSTPONED: "refuses for now", Outcome.REFUSED: "refuses"}

@@ -145,7 +145,9 @@ class Sender:
                 self._again.append(delivery)
             else:
                 self._direct.retry(topic)
-        connection.subscribe_left_out()
+        connection.subscribe_later()
+        for topic_filter, answer in connection.take_subscribed():
+            self._refusals.subscribed(topic_filter, answer)
 
     def settle(self, delivery: Delivery, answer: Answer) -> None:
         """Count an answered message, then forget it: whoever waits until nothing is left finds it counted.

@@ -1,8 +1,9 @@
 """What probably made the broker close the connection: some brokers answer a packet that they do not allow in this way.
 
-What the broker had not answered when the connection ended is suspected, so on the next connection everything is tried
-alone: the next packet is sent when the last one is answered, frames first. Then there is one suspect. It is left out
-for a while; a message that waits in the outbox only after the second loss, as those are what the service is for.
+What the broker had not answered when the connection ended is suspected. If that connection was short, or was not the
+first to end so, everything is tried alone on the next one: a packet is sent when the last is answered, frames first.
+Then there is one suspect. It is left out for a while; a message that waits in the outbox only after the second loss, as
+those are what the service is for.
 """
 
 import logging
@@ -83,12 +84,19 @@ class Suspects:
         self.careful = False
         self._broker = broker
         self._known: dict[str, _Known] = {}
+        self._last: str | None = None
 
-    def lost(self, suspect: Suspect | None) -> bool:
-        """A connection ended. Returns whether the next one will be used differently, so that it may come soon."""
-        self.careful = suspect is not None
+    def lost(self, suspect: Suspect | None, was_short: bool) -> bool:
+        """A connection ended. Returns whether the next one will be used differently, so that it may come soon.
+
+        was_short: whether it ended soon after it was accepted. A long one may just have been cut.
+        """
+        was_careful, last = self.careful, self._last
+        self._last = suspect.sent.key if suspect is not None else None
+        again = suspect is not None and not suspect.sent.kept and last == suspect.sent.key
+        self.careful = suspect is not None and (was_short or suspect.alone or again)
         if suspect is None or not suspect.alone:
-            return suspect is not None
+            return self.careful and not was_careful
         sent = suspect.sent
         known = self._known.setdefault(sent.key, _Known(sent, Backoff(LEFT_OUT_FIRST, LEFT_OUT_CAP)))
         known.losses = known.losses + 1 if known.sent.content == sent.content else 1

@@ -9,7 +9,7 @@ import pytest
 from edgemeta.daemon.mqtt.answers import Answer, Outcome
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.refusals import CALM, Refusals, kind_of
-from rig.mqtt_proxy import MqttProxy
+from rig.mqtt_proxy import SUBACK, MqttProxy
 from tests.daemon.conftest import wait_until
 
 NOT_AUTHORIZED = Answer(Outcome.REFUSED, "not authorized")
@@ -151,3 +151,21 @@ def test_kinds_of_topics() -> None:
         "x/y/resp/me": "answer",
     }
     assert {topic: kind_of(topic) for topic in topics} == topics
+
+
+def test_a_subscription_that_is_refused_for_now_is_tried_again(
+    network: MqttProxy, broker: Any, make_subscriber: Any, make_link: Any, monkeypatch: Any, caplog: Any
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.connection.SUBSCRIBE_AGAIN_AFTER", 0.1)
+    heard: list[bytes] = []
+    network.refuse(0x97, SUBACK)
+    with caplog.at_level(logging.WARNING, "edgemeta.daemon.mqtt"):
+        link = make_link(network.port, subscriptions={"edgemeta/test/cmd/#": lambda each: heard.append(each.payload)})
+        wait_until(lambda: network.refused >= 3, "more attempts")
+        assert link.stats.refuses == "refuses for now a subscription to edgemeta/test/cmd/#: quota exceeded"
+        network.refuse(None, SUBACK)
+        wait_until(lambda: link.stats.refuses is None, "its end")
+    make_subscriber(broker.port).publish("edgemeta/test/cmd/reload", b"{}")
+    wait_until(lambda: heard == [b"{}"], "the command")
+    assert len(caplog.messages) == 2
+    assert caplog.messages[-1].endswith("accepts again a subscription to edgemeta/test/cmd/#")

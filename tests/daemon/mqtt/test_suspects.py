@@ -142,20 +142,25 @@ def test_a_broker_that_restarts_is_not_suspected(broker: Any, subscriber: Any, m
 def test_only_what_was_tried_alone_is_left_out_and_of_frames_only_after_two_losses() -> None:
     suspects = Suspects("host:1883")
     frame, info = kept("front/frame"), retained("edgemeta/test/info")
-    assert suspects.lost(Suspect(message_sent(info), alone=False))
+    assert not suspects.lost(Suspect(message_sent(frame), alone=False), was_short=False)
+    assert not suspects.lost(Suspect(message_sent(frame), alone=False), was_short=False)
+    assert not suspects.careful, "a line that is cut again and again"
+    assert not suspects.lost(Suspect(message_sent(info), alone=False), was_short=False)
+    assert suspects.lost(Suspect(message_sent(info), alone=False), was_short=False)
+    assert not suspects.lost(Suspect(message_sent(info), alone=False), was_short=True), "nothing new to try"
     assert suspects.careful
     assert suspects.left_out_until(key_of(info)) is None
-    suspects.lost(Suspect(message_sent(info), alone=True))
+    suspects.lost(Suspect(message_sent(info), alone=True), was_short=True)
     assert suspects.left_out_until(key_of(info)) is not None
     for number in range(MOST_LOSSES):
         assert (suspects.left_out_until(key_of(frame)) is not None) == (number > 1)
         assert not suspects.condemns(key_of(frame), frame)
-        suspects.lost(Suspect(message_sent(frame), alone=True))
+        suspects.lost(Suspect(message_sent(frame), alone=True), was_short=True)
     assert suspects.condemns(key_of(frame), frame)
     assert not suspects.condemns(key_of(frame), kept("front/frame", 1))
     suspects.clear(key_of(frame))
     assert suspects.left_out_until(key_of(frame)) is None
-    assert not suspects.lost(None)
+    assert not suspects.lost(None, was_short=True)
     assert not suspects.careful
 
 
