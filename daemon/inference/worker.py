@@ -16,6 +16,7 @@ from edgemeta.daemon.messages.records import EventKind
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.errors import FrameError
@@ -80,7 +81,7 @@ class Worker:
     def hangs_on(self, seconds: float) -> tuple[str, ...]:
         """The cameras whose frames the worker has been processing for longer than this."""
         current = list(self._current)
-        is_late = bool(current) and time.monotonic() - self._taken_at > seconds
+        is_late = bool(current) and AWAKE.now() - self._taken_at > seconds
         return tuple(captured.camera for captured in current) if is_late else ()
 
     def abandon_thread(self) -> None:
@@ -100,7 +101,7 @@ class Worker:
         """
         frames = self._current[:1] or self._take()
         while frames:
-            self._taken_at = time.monotonic()
+            self._taken_at = AWAKE.now()
             if not self._current:
                 self._current = list(frames)
             self._handle(frames)

@@ -38,6 +38,7 @@ from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_fail
 from edgemeta.daemon.mqtt.trials import Trials
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 from edgemeta.daemon.mqtt.window import Window
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
 
 log = logging.getLogger(__name__)
@@ -148,9 +149,9 @@ class Connection:
         except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot encode
             reason = getattr(error, "strerror", None) or error
             raise LinkError(BrokerState.UNREACHABLE, f"broker {self._broker} cannot be reached: {reason}") from error
-        deadline = time.monotonic() + ANSWER_TIMEOUT
+        deadline = AWAKE.now() + ANSWER_TIMEOUT
         while self._answer is None and self._lost is None:
-            if time.monotonic() > deadline:
+            if AWAKE.now() > deadline:
                 hint = ": one that speaks MQTT 3.1.1 only may be silent (see `mqtt.version`)" if self._speaks_5 else ""
                 raise LinkError(
                     BrokerState.UNREACHABLE, f"broker {self._broker} gave no answer within {ANSWER_TIMEOUT:g} s{hint}"

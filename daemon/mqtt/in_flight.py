@@ -1,8 +1,9 @@
 """Packets that were sent on one connection and are not acknowledged yet."""
 
-import time
 from collections.abc import Collection
 from typing import Generic, TypeVar
+
+from edgemeta.daemon.runtime.awake import AWAKE
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class InFlight(Generic[T]):
     def add(self, identifier: int, sent: T) -> None:
         """Add what was sent just now."""
         if not self._sent:
-            self._oldest_since = time.monotonic()
+            self._oldest_since = AWAKE.now()
         self._sent[identifier] = sent
 
     def take(self, identifier: int) -> T | None:
@@ -33,7 +34,7 @@ class InFlight(Generic[T]):
         is_oldest = next(iter(self._sent), None) == identifier
         sent = self._sent.pop(identifier, None)
         if is_oldest:
-            self._oldest_since = time.monotonic()
+            self._oldest_since = AWAKE.now()
         return sent
 
     @property
@@ -44,4 +45,4 @@ class InFlight(Generic[T]):
     @property
     def overdue(self) -> float:
         """Seconds since the oldest became the oldest; 0 if nothing is in flight."""
-        return time.monotonic() - self._oldest_since if self._sent else 0.0
+        return AWAKE.now() - self._oldest_since if self._sent else 0.0

@@ -15,6 +15,7 @@ from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.swap.trial import Trial
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.swaps import SwapResult
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.plugins.api import BackendError
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class SwapCoordinator:
 
     def _wait(self, phase: Shadow | Trial, what: str, timeout: float, failure: SwapResult) -> None:
         """Wait until a phase is done. Raises SwapError where it fails, takes too long or is cancelled."""
-        deadline = time.monotonic() + timeout
+        deadline = AWAKE.now() + timeout
         with self._changed:
             while True:
                 if phase.failure is not None:
@@ -170,7 +171,7 @@ class SwapCoordinator:
                     return
                 if self._stopped or (self._cancelled is not None and failure is SwapResult.REFUSED):
                     raise SwapError(SwapResult.CANCELLED, f"{what}: {self._cancelled}")
-                left = deadline - time.monotonic()
+                left = deadline - AWAKE.now()
                 if left <= 0:
                     raise SwapError(failure, f"{what}: only {phase.progress} within {timeout:g} s")
                 self._changed.wait(min(left, LOOKS_EVERY))

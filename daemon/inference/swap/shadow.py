@@ -6,7 +6,6 @@ A frame that arrives while the new model is busy replaces the one that waits.
 
 import statistics
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.messages.swaps import ShadowResult
+from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 ENDS_WITHIN = 1.0
@@ -83,7 +83,7 @@ class Shadow:
     def failure(self) -> str | None:
         """Reason why the shadow run must fail, or None."""
         if self._failure is None and self._busy_since is not None:
-            lasting = time.monotonic() - self._busy_since
+            lasting = AWAKE.now() - self._busy_since
             return f"no answer to a frame within {FRAME_WITHIN:g} s" if lasting > FRAME_WITHIN else None
         return self._failure
 
@@ -125,7 +125,7 @@ class Shadow:
             self._busy_since = None
             self._changed.wait_for(lambda: self._waiting is not None or self._ended)
             taken, self._waiting = self._waiting, None
-            self._busy_since = time.monotonic()
+            self._busy_since = AWAKE.now()
             return None if self._ended else taken
 
     def _compare(self, comparison: _Comparison, served: FrameResult, step: FrameResult) -> None:

@@ -1,19 +1,20 @@
 """Packets that wait for their acknowledgement: in turn, out of turn, never."""
 
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgemeta.daemon.mqtt import in_flight
 from edgemeta.daemon.mqtt.in_flight import InFlight
 
 
 @pytest.fixture
 def clock(monkeypatch: Any) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(in_flight, "AWAKE", SimpleNamespace(now=lambda: now[0]))
     return now
 
 
@@ -65,7 +66,7 @@ def test_overdue_is_the_time_since_all_earlier_packets_were_acknowledged(steps: 
     heads: dict[int, float] = {}
     now = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "monotonic", lambda: now)
+        patch.setattr(in_flight, "AWAKE", SimpleNamespace(now=lambda: now))
         for sends, identifier, seconds in steps:
             now += seconds
             if sends and identifier not in sent:
