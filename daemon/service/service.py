@@ -97,7 +97,7 @@ class Service:
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._cameras: dict[str, Camera] = {}
         self._load = LoadMonitor(self._progress, on_fatal)
-        self._openings = Openings(lambda: self._load.is_starved and any(map(_is_running, self._cameras.values())))
+        self._openings = Openings(lambda: self._load.is_starved and any(map(_delivers, self._cameras.values())))
         self._conditions = Conditions(
             *(names, self._clock, self._load, self._statuses, self._works),
             *(self._publish_again, self._publish_change, on_fatal),
@@ -362,7 +362,8 @@ class Service:
         counts = [self._frames.counts(name) for name in self._counters]
         missed = sum(counters.missed for counters in self._counters.values())
         captured, superseded = (sum(each[number] for each in counts) for number in (0, 1))
-        return Progress(captured + missed, superseded + missed)
+        late = any(status is not None and status.state is CameraState.DELAYED for status in self._statuses().values())
+        return Progress(captured + missed, superseded + missed, late)
 
     def _publish_again(self) -> None:
         self._telemetry.publish_again(self.plan, self.refused, self._statuses())
@@ -390,8 +391,8 @@ def _end(cameras: Collection[Camera]) -> None:
     _join(cameras, Deadline(CAMERAS_END_WITHIN))
 
 
-def _is_running(camera: Camera) -> bool:
-    return camera.status is not None and camera.status.state is CameraState.RUNNING
+def _delivers(camera: Camera) -> bool:
+    return camera.status is not None and camera.status.state.delivers
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
