@@ -4,8 +4,8 @@ from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.config.section import RetryConfig
 from edgemeta.daemon.runtime.backoff import Backoff
 
-LATE_INITIAL, LATE_MAX = 30.0, 600.0
-"""Seconds after a refused login: five attempts within a quarter of an hour."""
+LATE_INITIAL, LATE_MAX = 60.0, 900.0
+"""Seconds after a refused login: five attempts take a quarter of an hour, or a half of that by chance."""
 
 
 class RetryDelays:
