@@ -70,12 +70,19 @@ def search(
     except KeyboardInterrupt:
         remark("interrupted: the same command continues the search")
         raise SystemExit(_INTERRUPTED) from None
+    _write(
+        searched, values_of(chosen, searched, None, None), folder
+    )  # what was found stays, whatever the model's file meets
     outcome = best(outcomes(searched.trials))
     saved = save_chosen(searched, outcome, folder / "best.safetensors", test, remark)
     values = values_of(chosen, searched, saved, _training_file(searched, outcome, folder / FILE))
-    write_values(values, folder / "search.json")
-    write_atomically(folder / "report.html", html(searched).encode())
+    _write(searched, values, folder)
     report(as_json, values, _text(values, folder))
+
+
+def _write(searched: Searched, values: dict[str, Any], folder: Path) -> None:
+    write_values(values, folder / "search.json")
+    write_atomically(folder / "report.html", html(searched, values["remarks"]).encode())
 
 
 def _training_file(searched: Searched, outcome: Outcome, path: Path) -> Path | None:

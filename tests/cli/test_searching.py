@@ -1,13 +1,17 @@
 """`edgemeta search`, and the example configs in a small form."""
 
 import json
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from edgemeta.model.file import load
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.run import search
 from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
@@ -45,6 +49,49 @@ def test_a_search_and_its_files(edgemeta: Callable[..., Any], workshop: Path, tm
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith("6 trials, ")
     assert "on the Pareto front" in again.stdout
+
+
+def test_a_network_that_is_no_better_than_chance_has_its_report(
+    edgemeta: Callable[..., Any],
+    workshop: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Here each image is named as what it is not."""
+    with np.load(workshop / "data.npz") as data:
+        np.savez(tmp_path / "data.npz", x=data["x"], y=(data["y"] + 1) % 3, labels=data["labels"])
+    path, folder = tmp_path / "chance.yaml", tmp_path / "run"
+    network = {"network": str(workshop / "float.safetensors"), "scheme": "fixed"}
+    path.write_text(yaml.safe_dump({"name": "chance", **network, **SMALL}))
+    done = edgemeta("search", "--config", path, "--data", tmp_path / "data.npz", "--folder", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / "search.json").read_text())
+    assert json.loads(done.stdout) == found
+    assert found["trials"] == 4
+    (remark,) = found["remarks"]
+    assert re.match(
+        r"no temperature can be fitted to 135 held-out images .*: the scores keep the temperature 1", remark
+    )
+    assert remark in done.stderr
+    assert escape(remark) in (folder / "report.html").read_text()
+    assert load(folder / "best.safetensors").task.temperature == 1
+    assert found["training"] is None
+    assert "no training.yaml is written: " in done.stderr
+    assert not (folder / "training.yaml").exists()
+
+
+def test_test_images_that_cannot_be_read_leave_the_report(
+    edgemeta: Callable[..., Any],
+    workshop: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    path, folder = tmp_path / "tiny.yaml", tmp_path / "run"
+    path.write_text(yaml.safe_dump({"name": "tiny", "network": str(workshop / "float.safetensors"), **SMALL}))
+    options = ("--config", path, "--data", workshop / "data.npz", "--folder", folder, "--test", tmp_path / "none.npz")
+    done = edgemeta("search", *options)
+    assert (done.returncode, done.stderr.count("none.npz")) == (1, 1)
+    found = json.loads((folder / "search.json").read_text())
+    assert (found["trials"], found["model"]) == (4, None)
+    assert "Pareto front" in (folder / "report.html").read_text()
 
 
 def test_a_mistake_is_one_sentence(edgemeta: Callable[..., Any], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.detection_evaluation import least_scores, objects_of
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes
@@ -66,8 +67,8 @@ class Judge(Protocol):
         """The relative square error of an integer network's outputs beside the float network's."""
         ...
 
-    def finished(self, integer: Model) -> Model:
-        """A chosen network with what only images tell: the temperature of its scores."""
+    def finished(self, integer: Model, report: Report) -> Model:
+        """A chosen network with what only images tell: the temperature of its scores. report: of what is in doubt."""
         ...
 
     def tested(self, model: FloatModel, integer: Model, path: Path, report: Report) -> Tested:
@@ -103,9 +104,13 @@ class TopOne:
         real = found[0].reshape(len(found[0]), -1).astype(np.float64) * model.steps(model.outputs[0])
         return _relative(_centred(real), _centred(wanted[0].reshape(len(wanted[0]), -1)))
 
-    def finished(self, integer: Model) -> Model:
-        """With the temperature fitted to the held-out images."""
-        return with_temperature(integer, self.held_out)
+    def finished(self, integer: Model, report: Report) -> Model:
+        """With the temperature fitted to the held-out images; 1 for a network that is no better than chance."""
+        try:
+            return with_temperature(integer, self.held_out, report=report)
+        except QuantizeError as error:
+            report(f"{error}: the scores keep the temperature 1")
+            return integer
 
     def tested(self, model: FloatModel, integer: Model, path: Path, report: Report) -> Tested:
         """As Judge."""
@@ -148,7 +153,7 @@ class MeanPrecision:
             errors.append(_relative(model.steps(name) * (integers.astype(np.float64) - kind.zero_point), real))
         return float(np.mean(errors))
 
-    def finished(self, integer: Model) -> Model:
+    def finished(self, integer: Model, _report: Report) -> Model:
         """As it is: scores of objects have no temperature."""
         return integer
 

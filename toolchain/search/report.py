@@ -19,12 +19,12 @@ _HEADS = {"microseconds": "µs", "warp_instructions": "warp instructions"}
 _FORMATS = {"microseconds": "{:.1f}", "warp_instructions": "{:,.0f}"}
 
 
-def html(searched: Searched) -> str:
-    """The page."""
-    return "\n".join(_page(searched)) + "\n"
+def html(searched: Searched, remarks: Sequence[str] = ()) -> str:
+    """The page. remarks: on the chosen network."""
+    return "\n".join(_page(searched, remarks)) + "\n"
 
 
-def _page(searched: Searched) -> Iterator[str]:
+def _page(searched: Searched, remarks: Sequence[str]) -> Iterator[str]:
     config, found = searched.config, outcomes(searched.trials)
     chosen, unbeaten = best(found), front(found)
     title = f"Search {config.name}"
@@ -40,6 +40,7 @@ def _page(searched: Searched) -> Iterator[str]:
         f" + {factors.gamma:g} q<sub>b</sub>/q<sub>f</sub>.</p>"
     )
     yield f"<h2>Least C: trial {chosen.trial}</h2>" + _table([chosen])
+    yield from (f"<p>Remark: {escape(each)}.</p>" for each in remarks)
     if searched.budget is not None:
         by = {"assignment": "the assignment by sensitivities", "sampler": "the sampler"}[chosen.found_by]
         yield f"<p>Found by {by}: {chosen.packed_bytes:,} bytes packed, of at most {searched.budget:,}.</p>"

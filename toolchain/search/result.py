@@ -124,12 +124,16 @@ def best_of(found: Sequence[Outcome]) -> dict[Source, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen network's file. test: both networks on the test images, None without them."""
+    """The chosen network's file.
+
+    test: both networks on the test images, None without them. remarks: what is in doubt.
+    """
 
     path: Path
     sha256: str
     size: int
     test: Tested | None
+    remarks: tuple[str, ...]
 
 
 def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Path | None, report: Report) -> Chosen:
@@ -155,18 +159,24 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Path | N
         study["training"] = {**config.training.model_dump(), "epochs": epochs}
     provenance = {**integer.provenance, "search": study, "float": dict(network.model.provenance)}
     judge = searched.prepared.judge
-    integer = judge.finished(replace(integer, provenance=provenance))
+    remarks: list[str] = []
+    integer = judge.finished(replace(integer, provenance=provenance), remarks.append)
+    for remark in remarks:
+        report(remark)
     tested = None if test is None else judge.tested(network.model, integer, test, report)
     if tested is not None:
         integer = replace(integer, provenance={**integer.provenance, **tested.figures})
     digest = save(with_self_test(replace(integer, name=config.name)), path)
-    return Chosen(path, digest, path.stat().st_size, tested)
+    return Chosen(path, digest, path.stat().st_size, tested, tuple(remarks))
 
 
-def values_of(config: SearchConfig, searched: Searched, chosen: Chosen, training: Path | None) -> dict[str, Any]:
-    """What `edgemeta search --json` prints. training: config for training on at the found widths, if it was written."""
+def values_of(config: SearchConfig, searched: Searched, chosen: Chosen | None, training: Path | None) -> dict[str, Any]:
+    """What `edgemeta search --json` prints.
+
+    chosen: None where it could not be written. training: config for training on at the found widths, if it was written.
+    """
     found = outcomes(searched.trials)
-    test = chosen.test
+    test = None if chosen is None else chosen.test
     return {
         "study": config.name,
         "storage": searched.storage,
@@ -178,9 +188,10 @@ def values_of(config: SearchConfig, searched: Searched, chosen: Chosen, training
         "best_of": best_of(found),
         "front": [each.values() for each in front(found)],
         "training": None if training is None else str(training),
-        "model": str(chosen.path),
-        "sha256": chosen.sha256,
-        "model_bytes": chosen.size,
+        "model": None if chosen is None else str(chosen.path),
+        "sha256": None if chosen is None else chosen.sha256,
+        "model_bytes": None if chosen is None else chosen.size,
+        "remarks": [] if chosen is None else list(chosen.remarks),
         "measure": searched.prepared.judge.measure,
         "test_accuracy": None if test is None else round(100 * test.accuracy, 4),
         "float_test_accuracy": None if test is None else round(100 * test.float_accuracy, 4),

@@ -24,6 +24,8 @@ def design_of(model: FloatModel, source: str) -> Design:
         return Design(classes, size, entry["family"], entry["depth"], entry["width"])
     convolutions = [layer for layer in model.layers if isinstance(layer, Conv)]
     depth = len(convolutions) - 1  # of a residual network: two projections more, the dense layer less
-    if not convolutions or (depth - 2) % 6 or any(layer.groups > 1 for layer in convolutions):
+    ours = {f"{kind}{number}" for kind in ("conv", "bn") for number in range(len(convolutions))} | {"fc"}
+    is_ours = ours <= {layer.name for layer in model.layers}
+    if not convolutions or not is_ours or (depth - 2) % 6 or any(layer.groups > 1 for layer in convolutions):
         raise FloatModelError(f"{source}: is no network that `edgemeta train` makes, expected one to start from")
     return Design(classes, size, "resnet", depth, len(convolutions[0].weight) / 16)

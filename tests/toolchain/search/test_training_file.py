@@ -1,5 +1,6 @@
 """From a search within a budget to a trained network of the found widths, in integers."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.preprocess import look_up
+from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.errors import SearchError
+from edgemeta.toolchain.errors import FloatModelError, SearchError
+from edgemeta.toolchain.float_model import graph
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.result import best, outcomes
 from edgemeta.toolchain.search.run import search
@@ -28,6 +31,7 @@ from edgemeta.toolchain.simulate.training.train import train_simulated  # noqa: 
 from edgemeta.toolchain.train.designs import Design  # noqa: E402
 from edgemeta.toolchain.train.export import export_network  # noqa: E402
 from edgemeta.toolchain.train.networks import build  # noqa: E402
+from edgemeta.toolchain.train.start import design_of  # noqa: E402
 from tests.toolchain.simulate.training.conftest import coloured  # noqa: E402, F401 (a fixture)
 
 LABELS = ("red", "green", "blue")
@@ -91,6 +95,17 @@ def test_powers_of_two(coloured: tuple[Path, Path], tmp_path: Path) -> None:  # 
     assert [rule["layers"] for rule in rules] == list(found.weights)
     assert "activation" not in rules[0]
     assert rules[3]["weight"] == {"kind": "power_of_two", "bits": found.weights[rules[3]["layers"]]}
+
+
+def test_a_residual_network_from_elsewhere_is_not_trained_here() -> None:
+    """It has as many convolutions as ResNet-8, with names of its own and batch norms folded."""
+    names = ["input", *(f"block_{number}" for number in range(9))]
+    weight = np.ones((3, 1, 1, 3), np.float32)
+    blocks = [graph.Conv(name, source, weight) for source, name in pairwise(names)]
+    end = graph.GlobalAverage("mean", names[-1]), graph.Dense("logits", "mean", weight[:, 0, 0])
+    model = graph.FloatModel("elsewhere", (24, 24, 3), (*blocks, *end), ("logits",), Classification(LABELS))
+    with pytest.raises(FloatModelError, match="elsewhere: is no network that `edgemeta train` makes"):
+        design_of(model, "elsewhere")
 
 
 def test_what_is_not_trained_here(config: Any, tmp_path: Path) -> None:
