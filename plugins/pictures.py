@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+import edgemeta
 from edgemeta.model.errors import FrameError
 from edgemeta.model.small_file import FileError, read_small_file
 
@@ -38,8 +39,9 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
         raise FrameError(f"image {path} is empty")
     try:
         pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    except cv2.error:  # for example more pixels than OpenCV takes
-        pixels = None
+    except cv2.error as error:  # a size in its header that OpenCV does not take
+        most = f"at most {edgemeta.MAX_PIXELS / 1e6:.0f} million pixels"
+        raise FrameError(f"image {path} claims a size that is too large, expected {most}") from error
     if pixels is None:
         raise FrameError(f"image {path} cannot be decoded, expected JPEG, PNG or the like")
     return np.asarray(pixels, np.uint8)

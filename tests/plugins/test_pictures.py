@@ -1,5 +1,7 @@
 """Picture files: what is read, and what is refused before a decoder sees it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -31,3 +33,14 @@ def test_a_png_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG[:place] + b"\x7f\xff\xff\xff" + PNG[place + 4 :])
     with pytest.raises(FrameError, match="truncated or damaged"):
         read_picture(tmp_path / "a.png")
+
+
+def test_a_picture_that_claims_too_many_pixels_is_refused(tmp_path: Path) -> None:
+    jpeg = cv2.imencode(".jpg", PIXELS)[1].tobytes()
+    place = jpeg.index(b"\xff\xc0") + 5  # of height and width in the frame header
+    (tmp_path / "a.jpg").write_bytes(jpeg[:place] + (16000).to_bytes(2, "big") * 2 + jpeg[place + 4 :])
+    program = "import sys, edgemeta; from pathlib import Path; from edgemeta.plugins.pictures import read_picture\n"
+    program += "read_picture(Path(sys.argv[1]))"  # OpenCV reads its limit when it is first imported
+    command = [sys.executable, "-c", program, str(tmp_path / "a.jpg")]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert "a.jpg claims a size that is too large, expected at most 134 million pixels\n" in told

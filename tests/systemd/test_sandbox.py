@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.capture.sources.stream.lost_camera import LostCamera
+
 SANDBOXED = """
 import os, subprocess, sys
 import seccomp
@@ -65,6 +67,32 @@ def test_teaching_can_lower_its_priority_and_limit_its_memory(sandbox: list[str]
     command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", "300", sys.executable, "-c", TOLD]
     told = subprocess.run([*sandbox, *command], capture_output=True, text=True, timeout=60, check=False)
     assert (told.stdout, told.stderr, told.returncode) == ("19 300000000\n", "", 0)
+
+
+STREAM = """
+import os, sys
+from pathlib import Path
+from edgemeta.daemon.capture.source import SourceSpec
+from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.config.source_address import SourceAddress
+source = make_source(SourceSpec(SourceAddress(sys.argv[1]), timeout=20))
+source.open()
+shape = source.read().pixels.shape
+process = source._process._id
+print(*shape, os.getpriority(os.PRIO_PROCESS, process), Path(f"/proc/{process}/oom_score_adj").read_text().strip())
+source.close()
+"""
+
+
+def test_a_network_stream_has_its_own_process_of_low_priority(sandbox: list[str]) -> None:
+    camera = LostCamera()
+    try:
+        command = [*sandbox, sys.executable, "-c", STREAM, camera.address]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        camera.close()
+    nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+    assert (told.stdout, told.stderr, told.returncode) == (f"48 64 3 {nice} 800\n", "", 0)
 
 
 def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:
