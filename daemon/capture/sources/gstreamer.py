@@ -4,7 +4,7 @@ import time
 from urllib.parse import parse_qsl
 
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec
-from edgemeta.daemon.capture.sources.gst_launch import GstLaunch
+from edgemeta.daemon.capture.sources.gst_process import GstProcess
 from edgemeta.daemon.capture.sources.reader_thread import MAX_HANGING
 from edgemeta.daemon.capture.sources.registry import parts_of
 from edgemeta.daemon.config.secrets import SecretError
@@ -16,7 +16,7 @@ CSI_KEYS = {"width": (1280, 16384), "height": (720, 16384), "flip": (0, 7)}
 
 
 class GstreamerSource:
-    """A pipeline run by gst-launch-1.0. The pipeline sets the frame rate; a CSI camera is asked for `fps`."""
+    """A pipeline in a process of its own. The pipeline sets the frame rate; a CSI camera is asked for `fps`."""
 
     live = True
     interval_ns = 0
@@ -25,31 +25,31 @@ class GstreamerSource:
         self._name, *_ = parse(spec)
         self._spec = spec
         self._timeout = spec.timeout
-        self._launch: GstLaunch | None = None
-        self._abandoned: list[GstLaunch] = []
+        self._running: GstProcess | None = None
+        self._abandoned: list[GstProcess] = []
 
     def open(self) -> None:
         """Start the pipeline. Raises SourceError while too many of the earlier ones cannot be killed."""
-        self._abandoned = [launch for launch in self._abandoned if launch.running]
+        self._abandoned = [each for each in self._abandoned if each.running]
         if len(self._abandoned) >= MAX_HANGING:
             raise SourceError(f"{self._name} hangs in {len(self._abandoned)} processes that cannot be killed")
-        self._launch = GstLaunch(*parse(self._spec))
+        self._running = GstProcess(*parse(self._spec))
 
     def read(self) -> Frame:
         """Return the next frame. Raises SourceError on failure, or after the timeout."""
-        if self._launch is None:
+        if self._running is None:
             raise SourceError(f"{self._name} is not open")
-        pixels = self._launch.read(self._timeout)
+        pixels = self._running.read(self._timeout)
         if pixels is None:
             raise SourceSilentError(f"{self._name} gave no frame for {self._timeout:g} s")
         return Frame(pixels, time.monotonic_ns())
 
     def close(self) -> None:
         """Stop the process; one that cannot be killed is abandoned."""
-        if self._launch is not None:
-            self._launch.stop()
-            self._abandoned.append(self._launch)
-            self._launch = None
+        if self._running is not None:
+            self._running.stop()
+            self._abandoned.append(self._running)
+            self._running = None
 
 
 def parse(spec: SourceSpec) -> tuple[str, list[str], Target]:

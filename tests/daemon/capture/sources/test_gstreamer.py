@@ -1,10 +1,12 @@
-"""Real GStreamer pipelines with gst-launch-1.0; the pipeline of a CSI camera's address."""
+"""Real GStreamer pipelines; the pipeline of a CSI camera's address."""
 
 import os
-import shutil
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
+from ctypes.util import find_library
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
-from edgemeta.daemon.capture.sources.gst_launch import PROGRAM
+from edgemeta.daemon.capture.sources.gst_process import PROGRAM
 from edgemeta.daemon.capture.sources.gstreamer import GstreamerSource, parse
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
@@ -21,8 +23,8 @@ from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 
 @pytest.fixture
 def gstreamer() -> None:
-    if shutil.which(PROGRAM) is None:
-        pytest.skip("gst-launch-1.0 is not installed (Debian packages gstreamer1.0-tools gstreamer1.0-plugins-good)")
+    if find_library("gstapp-1.0") is None:
+        pytest.skip("GStreamer is not installed (Debian packages gstreamer1.0-plugins-base gstreamer1.0-plugins-good)")
 
 
 pytestmark = pytest.mark.usefixtures("gstreamer")
@@ -35,10 +37,10 @@ def opened(address: str, timeout: float = 10.0) -> Source:
 
 
 def processes() -> set[int]:
-    """The gst-launch processes that this test has."""
+    """The processes of pipelines that this test has."""
     mine = Path("/proc/self/task").iterdir()
     children = {int(pid) for task in mine for pid in (task / "children").read_text().split()}
-    return {pid for pid in children if PROGRAM in Path(f"/proc/{pid}/cmdline").read_text()}
+    return {pid for pid in children if str(PROGRAM) in Path(f"/proc/{pid}/cmdline").read_text()}
 
 
 @pytest.mark.parametrize(("width", "height"), [(64, 48), (50, 20), (1, 1), (641, 3), (1920, 1080)])
@@ -162,10 +164,44 @@ def test_many_openings_leak_nothing() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_without_gstreamer_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SourceError, match=r"camera csi://0 needs gst-launch-1.0.*Debian package gstreamer1.0-tools"):
-        make_source(SourceSpec(SourceAddress("csi://0"))).open()
+def test_without_gstreamer_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / PROGRAM.name
+    program.write_text(PROGRAM.read_text().replace("libgstapp-1.0", "libgstnone-1.0"))
+    monkeypatch.setattr("edgemeta.daemon.capture.sources.gst_process.PROGRAM", program)
+    source = opened("csi://0")
+    with pytest.raises(SourceError, match=r"camera csi://0: libgstnone.*Debian package gstreamer1.0-plugins-base"):
+        source.read()
+    source.close()
+
+
+def test_a_password_is_neither_in_the_process_list_nor_in_an_error() -> None:
+    """Of a pipeline whose element does not know the property, GStreamer's message quotes it."""
+    source = opened("gstreamer://videotestsrc is-live=true name=geheim ! video/x-raw,width=64,height=48")
+    source.read()
+    (process,) = processes()
+    for file in ("cmdline", "environ"):
+        assert b"geheim" not in Path(f"/proc/{process}/{file}").read_bytes()
+    source.close()
+    for wrong in ("pattern=geheim", "! geheim2=x,geheim", "pattern='geh eim' geheim"):
+        source = opened(f"gstreamer://videotestsrc {wrong} ! fakesink")
+        with pytest.raises(SourceError) as error:
+            source.read()
+        source.close()
+        assert "geh" not in str(error.value), error.value
+
+
+def test_the_program_ends_with_the_one_that_started_it() -> None:
+    pipeline = b"".join(b"%s\0" % word for word in (b"videotestsrc", b"is-live=true", b"!", b"valve", b"drop=true"))
+    starter = (
+        "import os, subprocess, sys; subprocess.Popen([*sys.argv[1:], str(os.getpid())], stdin=0, stdout=2, stderr=2)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", starter, sys.executable, "-I", "-S", str(PROGRAM)],
+        input=b"%d\n%s" % (len(pipeline), pipeline),
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )  # waits for the end of standard error, which the program holds
 
 
 def test_a_csi_address_is_the_argus_pipeline() -> None:
