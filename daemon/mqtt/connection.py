@@ -412,6 +412,7 @@ class Connection:
             self._lost, self._is_our_fault = str(error), True
         except Exception as error:  # noqa: BLE001 - paho's decoders raise many kinds at bytes that are no MQTT
             self._lost = f"the broker sent an invalid MQTT packet ({type(error).__name__})"
+            self._is_our_fault = True  # its answer to what is sent again otherwise
 
     def _on_connect(
         self,
@@ -442,7 +443,7 @@ class Connection:
             self._lost, self._is_our_fault = str(reason), blames_packet(reason)
         else:
             self._lost = self._errors.socket_error if str(reason) == SOCKET_ENDED else str(reason)
-            self._is_our_fault = self._lost == CLOSED
+            self._is_our_fault = self._lost == CLOSED or str(reason) not in (SOCKET_ENDED, "Keep alive timeout")
 
     def _on_publish(
         self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties

@@ -198,8 +198,11 @@ class MqttLink:
     def _record(self, failure: LinkError) -> float:
         """Count and report a failure; return the seconds to wait before the next attempt."""
         lasted = time.monotonic() - self._accepted_at if self._status.was_acknowledged else 0.0
-        was_short = time.monotonic() - self._accepted_at < STEADY_AFTER
-        differs = self._suspects.lost(failure.suspect, was_short) if self._accepted_at else False
+        differs = False
+        if self._accepted_at:
+            was_short, suspect = time.monotonic() - self._accepted_at < STEADY_AFTER, failure.suspect
+            differs = self._suspects.lost(suspect, was_short)
+            self._sender.adjust_replay(was_short and suspect is not None and suspect.sent.kept and not suspect.alone)
         failure, delay = self._failures.add(failure, lasted if self._accepted_at else None, differs)
         self._status.failed(failure, delay)
         return delay

@@ -129,14 +129,18 @@ class Refusals:
                 self._describe()
 
     def _describe(self) -> None:
-        parts = [_description(kind, known.answer) for kind, known in self._kinds.items() if known.answer]
+        kinds: dict[Answer, list[str]] = {}
+        for kind, known in self._kinds.items():
+            if known.answer is not None:
+                kinds.setdefault(known.answer, []).append(kind)
+        parts = [_description(", ".join(alike), answer) for answer, alike in kinds.items()]
         parts += [_subscription(*each) for each in self._subscriptions.items()]
         self.problem = "; ".join(parts) or None
         self.of_results = not RESULTS.isdisjoint(self._kinds)
 
 
-def _description(kind: str, answer: Answer) -> str:
-    return f"{_VERBS[answer.outcome]} {kind} messages: {answer.reason}"
+def _description(kinds: str, answer: Answer) -> str:
+    return f"{_VERBS[answer.outcome]} {kinds} messages: {answer.reason}"
 
 
 def _subscription(topic_filter: str, answer: Answer) -> str:

@@ -20,6 +20,9 @@ REPLAY_PAUSE = 0.02
 """Seconds to wait where the rate of replayed messages is reached."""
 
 
+LEAST_RATE = 10
+"""Replayed messages per second at least, where the broker closes connections that replay faster."""
+
 LEFT_OUT = Answer(Outcome.POSTPONED, "left out, as the connection ended after one")
 CONDEMNED = Answer(Outcome.REFUSED, "the connection ended each time after one was sent")
 
@@ -45,6 +48,7 @@ class Sender:
     ) -> None:
         self._direct = DirectQueue()
         self._outbox = outbox
+        self._rate = self._slower_rate = replay_rate
         self._replay_rate = RateLimiter(replay_rate)
         self._listener = listener
         self._refusals = refusals
@@ -70,6 +74,11 @@ class Sender:
         self._again.clear()
         self._refusals.disconnected()
         self._outbox.end()
+
+    def adjust_replay(self, was_too_fast: bool) -> None:
+        """Halve the rate of replayed messages for the next connection, or return to the configured one."""
+        self._slower_rate = max(LEAST_RATE, self._slower_rate // 2) if was_too_fast else self._rate
+        self._replay_rate = RateLimiter(min(self._rate, self._slower_rate))
 
     @property
     def is_quiet(self) -> bool:
@@ -170,6 +179,8 @@ class Sender:
         self._direct.settle(delivery)
         if self._refusals.is_held(topic) and self._outbox.release(delivery):
             self._refusals.release(topic)
+            if delivery.replayed and delivery.message.retain:
+                self._direct.retry(topic)  # what is replayed now is not retained
 
     def _postpone(self, delivery: Delivery, answer: Answer, until: float | None = None) -> None:
         """Let a message in flight wait, and with it those on its topic; `until`: as long as that."""

@@ -31,13 +31,13 @@ class Sent(NamedTuple):
     """A packet that was sent and is not answered.
 
     key: what is left out together with it: a topic of the outbox, otherwise one kind of messages or subscriptions.
-    kept: whether it is a message from the outbox. content: hash of the payload.
+    kept: whether it is a message from the outbox. content: hash of the payload, None for a subscription.
     """
 
     key: str
     description: str
     kept: bool = False
-    content: int = 0
+    content: int | None = None
 
 
 class Suspect(NamedTuple):
@@ -131,5 +131,5 @@ class Suspects:
     def problem(self) -> str | None:
         """Description of the subscriptions that are left out; None if there are none."""
         now = time.monotonic()
-        left_out = [key for key, known in list(self._known.items()) if not known.sent.content and known.until > now]
+        left_out = [key for key, known in list(self._known.items()) if known.sent.content is None and known.until > now]
         return f"ends the connection after {', '.join(left_out)}" if left_out else None

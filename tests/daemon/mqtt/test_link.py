@@ -371,8 +371,8 @@ def test_a_broker_that_does_not_answer_is_disconnected(make_link: Any, monkeypat
     assert "gave no answer within 0.2 s" in caplog.text
 
 
-@pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70, "\u20ac"])
-def test_host_names_that_lead_nowhere(host: str, make_link: Any, caplog: Any) -> None:
+def test_a_host_name_that_leads_nowhere(make_link: Any, caplog: Any) -> None:
+    host = "nowhere.invalid"
     with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(1883, host=host)
         wait_until(lambda: bool(caplog.records))

@@ -1,6 +1,7 @@
 """A broker that closes the connection at what it does not allow: all else arrives, and the reason is named."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from edgemeta.daemon.mqtt.suspects import MOST_LOSSES, Suspect, Suspects, key_of
 from rig.mqtt_proxy import MqttProxy
 from tests.daemon.conftest import wait_until
 
-PUBLISH, SUBSCRIBE = 3, 8
+CONNECT, PUBLISH, SUBSCRIBE = 1, 3, 8
 
 
 @pytest.fixture
@@ -171,3 +172,29 @@ def test_what_goes_together() -> None:
     assert keys == {"subscriptions below edgemeta/test/cmd"}
     large = OutgoingMessage(CONFIG, 43_210 * b".", 1, retain=True)
     assert message_sent(large).description == f"a message of 43 kB on {CONFIG}"
+
+
+@pytest.mark.gate("3 s: messages at a limited rate")
+def test_a_broker_that_closes_at_a_burst_gets_what_waits_more_slowly(
+    network: MqttProxy, make_link: Any, monkeypatch: Any
+) -> None:
+    """AWS, for example, closes above 100 messages a second."""
+    seen: list[float] = []
+
+    def too_many(packet: bytes) -> bool:
+        if packet[0] >> 4 == CONNECT:
+            seen.clear()
+        if packet[0] >> 4 != PUBLISH:
+            return False
+        seen.append(time.monotonic())
+        return sum(each > seen[-1] - 0.25 for each in seen) > 30
+
+    link = make_link(network.port, outbox={"max_replayed_per_second": 1000})
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    network.reset()
+    for value in range(200):
+        link.send(kept("front/frame", value))
+    network.forbidden = too_many
+    network.restore(forget=False)
+    wait_until(lambda: link._outbox.stats.waiting == 0, "an empty outbox")
+    assert link.stats.refused == 0
