@@ -14,13 +14,9 @@ from edgemeta.daemon.capture.source import Pixels, SourceError
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
-# FFmpeg analyses a stream for up to 5 s before it delivers the first frame, which is then old. Half a second (in
-# microseconds) is enough to find codec and size. These options replace all of OpenCV's own, such as TCP.
-os.environ.setdefault("OPENCV_FFMPEG_CAPTURE_OPTIONS", "rtsp_transport;tcp|analyzeduration;500000")
-
 
 def open_capture(target: str, interface: int, properties: dict[int, int] | None = None) -> cv2.VideoCapture | None:
-    """Open a file, device or address with one of OpenCV's interfaces; None if it cannot be opened."""
+    """Open a file or device with one of OpenCV's interfaces; None if it cannot be opened."""
     flat = [number for pair in (properties or {}).items() for number in pair]
     capture = cv2.VideoCapture(target, interface, flat)
     return capture if capture.isOpened() else None
@@ -36,10 +32,10 @@ def read_capture(capture: cv2.VideoCapture) -> Pixels | None:
 
 
 class OpenCvCapture:
-    """An opened device or stream. name: its name in errors."""
+    """An opened device. name: its name in errors."""
 
     def __init__(self, name: str, target: str, interface: int, properties: dict[int, int]) -> None:
-        """Open; blocks until the device or server answers. Raises SourceError if it cannot be opened."""
+        """Open; blocks until the device answers. Raises SourceError if it cannot be opened."""
         self._name = name
         capture = open_capture(target, interface, properties)
         if capture is None:
@@ -47,12 +43,12 @@ class OpenCvCapture:
         self._capture = capture
 
     def read(self) -> Pixels:
-        """Return the next frame [H, W, 3], BGR. Raises SourceError at the stream's end."""
+        """Return the next frame [H, W, 3], BGR. Raises SourceError at the end."""
         pixels = read_capture(self._capture)
         if pixels is None:
             raise SourceError(f"{self._name} gives no more frames")
         return pixels
 
     def release(self) -> None:
-        """Close the device or connection."""
+        """Close the device."""
         self._capture.release()
