@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
@@ -109,12 +110,14 @@ class Stream:
             failed = any(level <= av.logging.ERROR for level, _, _ in self._log[errors:])
             cut = self.is_intra_coded and END_OF_JPEG not in bytes(memoryview(packet)[-END_WITHIN:])
             self.damaged += failed or cut or any(frame.is_corrupt for frame in frames)
-        return [Decoded(frame, captured_ns, self._time_of(frame)) for frame in frames]
+        return [Decoded(frame, captured_ns, self._nanoseconds(frame.pts, frame.time_base)) for frame in frames]
 
-    def _time_of(self, frame: VideoFrame) -> int | None:
-        if not self._timed or frame.pts is None or frame.time_base is None:
-            return None
-        return int(frame.pts * frame.time_base * 1_000_000_000)
+    def time_of(self, packet: VideoPacket) -> int | None:
+        """Return when a packet is to be decoded, in ns of the stream's clock; None where the stream has no times."""
+        return self._nanoseconds(packet.dts, packet.time_base)
+
+    def _nanoseconds(self, units: int | None, unit: Fraction | None) -> int | None:
+        return None if not self._timed or units is None or unit is None else int(units * unit * 1_000_000_000)
 
     def close(self) -> None:
         """Close the connection."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import av.error
 import av.logging
 
+from edgemeta.daemon.capture.sources.stream.catch_up import CatchUp
 from edgemeta.daemon.capture.sources.stream.decoder import BgrConverter, Decoded, Stream, VideoPacket
 from edgemeta.daemon.capture.sources.stream.failures import NO_VIDEO, EndedError, NoVideoError, TooLargeError, failed
 from edgemeta.daemon.capture.sources.stream.limits import MemoryLimit
@@ -87,9 +88,11 @@ class Reader:
     def _follow(self, stream: Stream, log: list[tuple[int, str, str]]) -> None:
         """Answer each question with the next picture that is decoded."""
         self._told_ns = time.monotonic_ns()
+        catch_up = CatchUp(stream.server)
         for packet in stream.packets():
             self._look_for_question()
-            if stream.is_intra_coded and not self._asked:
+            is_late = catch_up.leaves_out(stream.time_of(packet), packet.is_keyframe, time.monotonic_ns())
+            if is_late or (stream.is_intra_coded and not self._asked):
                 self._skipped += 1
                 continue
             pictures = stream.decode(packet)
