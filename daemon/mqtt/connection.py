@@ -55,6 +55,9 @@ SOCKET_ENDED = "Unspecified error"
 LARGEST_PACKET = LONGEST + 4096
 """Bytes of a packet that a broker may send us: the longest payload, its topic and properties."""
 
+UNSENT_BYTES = 8_192
+"""Bytes that may wait in the kernel: megabytes would be many seconds on a slow line, and count as sent at QoS 0."""
+
 UNACKNOWLEDGED = 16
 """Messages of QoS 1 that a broker of MQTT 5 may send us before we have acknowledged them."""
 
@@ -255,7 +258,8 @@ class Connection:
                 context.close_last()
             raise
         connection = self._client.socket()
-        if connection is not None:  # else it broke at once
+        if isinstance(connection, socket.socket):  # else it broke at once
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             self._descriptor = connection.fileno()
             self._watched.register(self._descriptor, select.POLLIN)
 

@@ -155,6 +155,7 @@ class OutboxFiles:
         self._spare.rename(self.log)
 
     def close(self) -> None:
-        """Close the database file."""
+        """Close the database file, once: its descriptor may soon be another file's."""
+        descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # it is closed all the same
-            os.close(self._descriptor)
+            os.close(descriptor)

@@ -34,6 +34,11 @@ class Memory:
         return next(iter(self._copies.values()), None)
 
     @property
+    def is_filling(self) -> bool:
+        """Whether messages should be written at once, before there is no room left."""
+        return self.unwritten_bytes > self._limit // 4
+
+    @property
     def copies(self) -> int:
         """Number of messages that are on disk, too."""
         return len(self._copies)

@@ -11,6 +11,9 @@ FIRST_NS = 5 * NS
 BATCH_NS = 2 * NS
 """Least time between two writes while there is a connection: each takes pages of 4 KiB, however few messages it has."""
 
+OUTAGE_BATCH_NS = NS
+"""The same without a connection: what a killed process may lose then."""
+
 
 class Patience:
     """2·S + 4·V, with S and V the smoothed round-trip time and its mean deviation (as RFC 6298 has them).

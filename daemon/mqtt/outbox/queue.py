@@ -20,7 +20,7 @@ from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN, DiskState
 from edgemeta.daemon.mqtt.outbox.lateness import LIVE_FOR_NS, Lateness
 from edgemeta.daemon.mqtt.outbox.losses import Losses
 from edgemeta.daemon.mqtt.outbox.memory import Memory
-from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS, Patience
+from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS, OUTAGE_BATCH_NS, Patience
 from edgemeta.daemon.mqtt.outbox.retention import MEGABYTE
 from edgemeta.daemon.mqtt.outbox.rows import Row
 from edgemeta.daemon.mqtt.outbox.spans import Spans
@@ -96,6 +96,7 @@ class Outbox:
         """The connection has ended: messages that were not answered wait again."""
         with self._lock:
             self._connected = False
+            self._written_ns = 0
             self._in_flight.clear()
             self._held.clear()
             self._begin_replay()
@@ -229,15 +230,15 @@ class Outbox:
     def due(self, everything: bool) -> list[Delivery]:
         """Return the messages that must be written now, oldest first.
 
-        With a connection: those that the broker should have acknowledged by now, some seconds of them at once.
+        Without a connection all of a second, with one those that the broker should have acknowledged by now, of two.
         """
         now = time.monotonic_ns()
         with self._lock:
-            if everything or not self._connected:
+            if everything or self._memory.is_filling:
                 return list(self._memory.unwritten)
-            if now - self._written_ns < BATCH_NS:
+            if now - self._written_ns < (BATCH_NS if self._connected else OUTAGE_BATCH_NS):
                 return []
-            made_before = now - self._patience.ns
+            made_before = now - (self._patience.ns if self._connected else 0)
             due = [delivery for delivery in self._memory.unwritten if delivery.message.made_ns <= made_before]
             if due:
                 self._written_ns = now
@@ -384,7 +385,7 @@ class Outbox:
         while self._memory.excess > 0 and (oldest := self._memory.oldest_copy) is not None:
             if oldest.live:
                 self._begin_replay()
-            oldest.evicted = oldest not in self._in_flight
+            oldest.evicted = True
             self._memory.forget(oldest)
             if self._connected and oldest.row is not None:
                 self._until = max(self._until, oldest.row)

@@ -97,6 +97,23 @@ def test_a_stop_sends_what_the_disk_has_not_taken(broker: Any, make_link: Any, m
     assert [int(payload) for payload in link.delivered.payloads] == list(range(200))
 
 
+def test_messages_of_qos_0_do_not_count_as_sent_while_they_wait_in_the_kernel(broker: Any, make_link: Any) -> None:
+    """Megabytes there would be sent as live messages long after they were made."""
+    link = make_link(broker.port)
+    wait_until(lambda: link.connected)
+    broker.process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(100):
+            link.send(OutgoingMessage("edgemeta/test/numbers", bytes(20_000), 0, retain=False, kept=True))
+        wait_until(lambda: link.stats.published > 1)
+        time.sleep(0.3)
+        assert link.stats.published < 60
+    finally:
+        broker.process.send_signal(signal.SIGCONT)
+    assert link.flush(60.0)
+    assert link.stats.published == 101
+
+
 def test_only_the_links_thread_sends_and_receives(broker: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends puts a message into a queue and wakes that thread."""
     callers: set[str] = set()

@@ -38,8 +38,8 @@ class KeptOutbox(Outbox):
         return self.writer._store
 
     def poll(self) -> None:
-        """Poll the writer, for which two seconds have passed: it removes what was answered."""
-        self.writer._removed_ns = 0
+        """Poll the writer, for which two seconds have passed: it writes what waits and removes what was answered."""
+        self.writer._removed_ns = self._written_ns = 0
         self.writer.poll()
 
 

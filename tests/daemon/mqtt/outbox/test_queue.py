@@ -79,6 +79,7 @@ def test_a_broker_slow_to_answer_sends_messages_to_disk_but_not_twice(bench: Ben
     outbox._patience.ns = 0
     outbox.poll()
     assert delivery.row is not None
+    outbox._patience.ns = 60 * NS
     outbox.offer(message(2))
     outbox.settle(delivery)
     outbox.poll()
@@ -220,24 +221,50 @@ def test_patience_follows_the_round_trip_time_and_writes_are_seconds_apart(bench
         assert sent is not None
         sent.sent_ns = time.monotonic_ns()
         clock.seconds += 2.0
-        outbox.poll()
+        outbox.writer.poll()
         assert outbox.store is not None
         assert outbox.store.count == 0
         outbox.settle(sent)
     outbox.offer(message(50))
     clock.seconds += 3.9
     outbox.offer(message(51))
-    outbox.poll()
+    outbox.writer.poll()
     assert outbox.store.count == 0
     clock.seconds += 0.3
-    outbox.poll()
+    outbox.writer.poll()
     assert outbox.store.count == 1
     clock.seconds += 1.9
-    outbox.poll()
+    outbox.writer.poll()
     assert outbox.store.count == 1
     clock.seconds += 2.0
-    outbox.poll()
+    outbox.writer.poll()
     assert outbox.store.count == 2
+
+
+def test_without_a_connection_a_second_is_written_at_once_and_memory_never_fills(bench: Bench, clock: Any) -> None:
+    outbox = bench.make(max_memory_mb=1)
+    outbox.begin()
+    outbox.offer(message(0))
+    outbox.end()
+    outbox.writer.poll()
+    assert outbox.in_memory_only == 0
+    outbox.offer(message(1))
+    outbox.writer.poll()
+    clock.seconds += 0.9
+    outbox.writer.poll()
+    assert outbox.in_memory_only == 1
+    clock.seconds += 0.2
+    outbox.writer.poll()
+    assert outbox.in_memory_only == 0
+    outbox.offer(message(2, size=260_000))
+    outbox.writer.poll()
+    assert outbox.in_memory_only == 0
+    outbox.begin()
+    for number in range(3, 50):
+        outbox.offer(message(number, size=100_000))
+        outbox.writer.poll()
+    assert outbox.stats.dropped == 0
+    assert outbox.in_memory_only <= 2
 
 
 def test_what_is_in_memory_is_replayed_while_the_disk_does_not_answer(bench: Bench) -> None:

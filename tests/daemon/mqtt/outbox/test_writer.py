@@ -274,6 +274,7 @@ def test_a_slow_disk_is_a_state_and_said_once_per_change(
 ) -> None:
     monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.disk_state.SLOW_AFTER", 0.05)
     monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.disk_state.SLOW_FOR", 0.5)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.queue.OUTAGE_BATCH_NS", 0)
     outbox = bench.make()
     add = Store.add
 
