@@ -116,6 +116,10 @@ class MqttLink:
         """Whether the broker refuses frame, state or event messages now."""
         return self._refusals.of_results
 
+    def refusal(self, topic: str) -> str | None:
+        """Describe why the broker refuses the messages on a topic; None if it accepts them."""
+        return self._refusals.refusal(topic)
+
     @property
     def stats(self) -> BrokerStats:
         """Counters of all connections since the start."""

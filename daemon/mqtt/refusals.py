@@ -49,7 +49,7 @@ class _Retry:
 
 
 class Refusals:
-    """Follows the answers to all messages. Only the link's thread calls it; any may read `problem` and `of_results`."""
+    """Follows the answers to all messages, in the link's thread. Any may call `refusal`, and read the attributes."""
 
     def __init__(self, broker: str) -> None:
         """`broker`: its address, for messages."""
@@ -96,6 +96,13 @@ class Refusals:
             fields = {"broker": self._broker, "topic": topic_filter}
             log.warning("broker %s %s", self._broker, _subscription(topic_filter, answer), extra=fields)
             self._describe()
+
+    def refusal(self, topic: str) -> str | None:
+        """Describe the refusal of the messages on a topic; None if they are accepted. Any thread may call."""
+        known = self._kinds.get(kind_of(topic))
+        if known is None or known.answer is None or topic not in known.topics:
+            return None
+        return _description(kind_of(topic), known.answer)
 
     def is_held(self, topic: str) -> bool:
         """Whether the topic's messages wait because one was refused for now."""

@@ -2,8 +2,7 @@
 
 What the broker had not answered when the connection ended is suspected. If that connection was short, or was not the
 first to end so, everything is tried alone on the next one: a packet is sent when the last is answered, frames first.
-Then there is one suspect. It is left out for a while; a message that waits in the outbox only after the second loss, as
-those are what the service is for.
+Then there is one suspect. After the second such loss in a row, as the first may be chance, it is left out for a while.
 """
 
 import logging
@@ -21,7 +20,7 @@ LEFT_OUT_FIRST, LEFT_OUT_CAP = 60.0, 3600.0
 """Seconds for which a suspect is left out: the first time, and at most."""
 
 MOST_LOSSES = 3
-"""After so many losses, each while the same message was tried alone, the message counts as refused."""
+"""After so many losses, each while the same message of the outbox was tried alone, it counts as refused."""
 
 NAME_SIZE_FROM = 10_000
 """Bytes of a message from which its size is named: it may be the reason."""
@@ -65,7 +64,7 @@ def subscription_sent(topic_filter: str) -> Sent:
 
 @dataclass
 class _Known:
-    """A suspect that was tried alone: losses while the same content was tried, and until when it is left out."""
+    """A suspect that was tried alone: losses, of the outbox with the same content, and until when it is left out."""
 
     sent: Sent
     backoff: Backoff
@@ -99,9 +98,9 @@ class Suspects:
             return self.careful and not was_careful
         sent = suspect.sent
         known = self._known.setdefault(sent.key, _Known(sent, Backoff(LEFT_OUT_FIRST, LEFT_OUT_CAP)))
-        known.losses = known.losses + 1 if known.sent.content == sent.content else 1
+        known.losses = known.losses + 1 if known.sent.content == sent.content or not sent.kept else 1
         known.sent = sent
-        if known.losses > 1 or not sent.kept:
+        if known.losses > 1:
             pause = known.backoff.next()
             known.until = time.monotonic() + pause
             text = "the connection to broker %s ended after %s was sent; %s are left out for %.0f s"
@@ -121,7 +120,12 @@ class Suspects:
     def condemns(self, key: str, message: OutgoingMessage) -> bool:
         """Whether a message ended so many connections that it counts as refused."""
         known = self._known.get(key)
-        return known is not None and known.losses >= MOST_LOSSES and known.sent.content == hash(message.payload)
+        return (
+            known is not None
+            and message.kept
+            and known.losses >= MOST_LOSSES
+            and known.sent.content == hash(message.payload)
+        )
 
     def clear(self, key: str) -> None:
         """The broker has answered a packet that was tried alone."""

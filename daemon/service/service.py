@@ -4,6 +4,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
@@ -338,10 +339,16 @@ class Service:
         return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._on_fatal, load)
 
     def _publish_status(self, camera: str, status: CameraStatus) -> None:
-        self._telemetry.publish_status(self.plan, camera, status)
+        self._telemetry.publish_status(self.plan, camera, self._with_refusal(camera, status))
 
     def _statuses(self) -> dict[str, CameraStatus | None]:
-        return {name: camera.status for name, camera in self._cameras.items()}
+        statuses = {name: camera.status for name, camera in self._cameras.items()}
+        return {name: status and self._with_refusal(name, status) for name, status in statuses.items()}
+
+    def _with_refusal(self, camera: str, status: CameraStatus) -> CameraStatus:
+        """Return a camera's status, with a reason if nothing is wrong but that the broker refuses its frames."""
+        refusal = self._link.refusal(self._topics.of(FRAME, camera))
+        return status if refusal is None or status.has_problem else replace(status, reason=f"the broker {refusal}")
 
     def _works(self) -> bool:
         """Whether every camera delivers frames or has ended, the broker is connected, and no thread hangs."""

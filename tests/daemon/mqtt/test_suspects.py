@@ -140,7 +140,7 @@ def test_a_broker_that_restarts_is_not_suspected(broker: Any, subscriber: Any, m
     assert link.stats.refuses is None
 
 
-def test_only_what_was_tried_alone_is_left_out_and_of_frames_only_after_two_losses() -> None:
+def test_only_what_was_tried_alone_twice_is_left_out() -> None:
     suspects = Suspects("host:1883")
     frame, info = kept("front/frame"), retained("edgemeta/test/info")
     assert not suspects.lost(Suspect(message_sent(frame), alone=False), was_short=False)
@@ -150,6 +150,8 @@ def test_only_what_was_tried_alone_is_left_out_and_of_frames_only_after_two_loss
     assert suspects.lost(Suspect(message_sent(info), alone=False), was_short=False)
     assert not suspects.lost(Suspect(message_sent(info), alone=False), was_short=True), "nothing new to try"
     assert suspects.careful
+    assert suspects.left_out_until(key_of(info)) is None
+    suspects.lost(Suspect(message_sent(info), alone=True), was_short=True)
     assert suspects.left_out_until(key_of(info)) is None
     suspects.lost(Suspect(message_sent(info), alone=True), was_short=True)
     assert suspects.left_out_until(key_of(info)) is not None

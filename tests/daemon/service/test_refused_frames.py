@@ -11,7 +11,9 @@ import pytest
 from tests.daemon.conftest import broker_keys, wait_for_line, wait_until
 
 EVERYTHING = "topic readwrite #\n"
-NO_FRAMES = "topic read #\ntopic write edgemeta/test/+/state\ntopic write edgemeta/test/stats\n"
+NO_FRAMES = "topic read #\n" + "".join(
+    f"topic write edgemeta/test/{topic}\n" for topic in ("+/state", "+/status", "stats")
+)
 
 
 def not_ready(page: int) -> str:
@@ -44,12 +46,15 @@ def test_refused_frames_are_said_and_counted(
     broker.process.send_signal(signal.SIGHUP)
     wait_for_line(daemon, "refuses frame messages: not authorized on edgemeta/test/front/frame")
     wait_until(lambda: "refuses frame messages: not authorized" in not_ready(page), "readiness")
+    said = subscriber.wait_for("front/status", lambda message: message.json["problem"]).json
+    assert (said["status"], said["reason"]) == ("running", "the broker refuses frame messages: not authorized")
     subscriber.wait_for("test/stats", lambda message: message.json["cameras"]["front"]["dropped"]["refused"] > 5)
     allow(EVERYTHING)
     broker.process.send_signal(signal.SIGHUP)
     before = len(subscriber.on("front/frame"))
     subscriber.wait("front/frame", before + 30)
     wait_for_line(daemon, "accepts frame messages again")
+    wait_until(lambda: not subscriber.on("front/status")[-1].json["problem"], "the end of the problem")
     wait_until(lambda: daemon.stop() == 0, "the end")
     frames = [message.json for message in subscriber.on("front/frame")]
     last = frames[-1]
