@@ -12,6 +12,7 @@ from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.prove import prove
+from edgemeta.model.prove_task import prove_outputs
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.cases import CASES
@@ -99,6 +100,11 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: with_task(GRID, overlap_threshold=float("nan")),
         "overlap threshold is nan",
     ),
+    "overlap that no boxes exceed": (
+        lambda: with_task(GRID, overlap_threshold=1.0),
+        r"overlap threshold is 1\.0, expected above 0 and below 1",
+    ),
+    "overlap of any boxes": (lambda: with_task(GRID, overlap_threshold=0.0), r"overlap threshold is 0\.0"),
     "no objects": (lambda: with_task(GRID, max_objects=0), "the greatest number of objects is 0"),
     "no levels": (lambda: with_task(GRID, levels=()), "a detection has no levels"),
     "an unknown output": (
@@ -178,3 +184,10 @@ def test_steps_are_those_of_each_channel() -> None:
     assert GRID.steps(LEVEL.classes).shape == (1,)
     assert isinstance(CASES[0].model.task, Classification)
     assert CASES[0].model.steps(CASES[0].model.outputs[0]).tolist() == [CASES[0].model.output_types[0].scale]
+
+
+def test_a_detection_has_at_most_2_to_the_20_cells() -> None:
+    task = Detection(("a",), "yolox", (DetectionLevel("boxes", "classes"),))
+    prove_outputs(task, {"boxes": (1024, 1024, 4), "classes": (1024, 1024, 1)})
+    with pytest.raises(ModelError, match="a detection has 1049600 cells, expected at most 1048576"):
+        prove_outputs(task, {"boxes": (1025, 1024, 4), "classes": (1025, 1024, 1)})

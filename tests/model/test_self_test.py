@@ -12,8 +12,10 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode, load
 from edgemeta.model.graph import Model, SelfTest
 from edgemeta.model.layers import TensorType
-from edgemeta.model.self_test import flat, noise, with_self_test
+from edgemeta.model.self_test import LARGE, flat, noise, with_self_test
+from edgemeta.model.tasks import Embedding
 from edgemeta.model.zoo import find, names
+from tests.conformance.networks import NetworkBuilder
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,12 @@ def test_values_outside_of_their_types(small_model: Model, tmp_path: Path) -> No
         encode(replace(small_model, self_test=SelfTest(good.batch.view(np.uint8), good.expected)))
     with pytest.raises(ModelError, match="the self-test's expected outputs is int8"):
         encode(replace(small_model, self_test=SelfTest(good.batch, good.expected.astype(np.int8))))
+
+
+@pytest.mark.parametrize(("height", "inputs"), [(LARGE // 64 - 1, 6), (LARGE // 64, 1), (LARGE // 64 + 1, 1)])
+def test_a_network_with_a_large_input_has_one_input(height: int, inputs: int) -> None:
+    net = NetworkBuilder("large", TensorType((height, 64, 1)))
+    model = net.finish_as(Embedding(), net.average(net.start, (height, 64))).model
+    tested = with_self_test(model).self_test
+    assert tested is not None
+    assert len(tested.batch) == inputs

@@ -63,6 +63,9 @@ def test_an_object_on_a_seam_is_one_object() -> None:
     other_label, alone = person(0.6, 90, 10, 100, 40, label="dog"), person(0.5, 10, 10, 20, 20)
     assert merge([[part, other_label, alone], [whole]]) == (whole, other_label, alone)
     assert merge([[part], [whole]], overlap_threshold=0.99) == (whole,)
+    half = person(0.7, 80, 10, 100, 40)  # of which exactly half is shared, as much as the threshold
+    assert merge([[half], [whole]]) == (whole, half)
+    assert merge([[half], [whole]], overlap_threshold=0.49) == (whole,)
     apart = person(0.7, 70, 10, 91, 40)  # shares 1 of 21 columns
     assert merge([[apart], [whole]]) == (whole, apart)
 

@@ -38,6 +38,8 @@ def multiplier(value: int, shift: int) -> Multiplier:
         (replace(CONV, requantize=multiplier(3, 5)), f"requantization multiplies by 3, {REMEDY}"),
         (replace(CONV, requantize=multiplier(0, 5)), f"requantization multiplies by 0, {REMEDY}"),
         (replace(CONV, requantize=multiplier(8, 2)), "requantization enlarges accumulators"),
+        (replace(CONV, requantize=multiplier(1, 31)), None),
+        (replace(CONV, requantize=multiplier(1, 32)), "requantization shifts by 32 bits, supported are up to 31"),
         (replace(CONV, requantize=multiplier(1, 40)), "requantization shifts by 40 bits, supported are up to 31"),
         (replace(CONV, stride=(1, 2)), "Conv has a stride of 1, 2, supported are 1, 1 and 2, 2"),
         (replace(CONV, groups=2), "Conv has 2 groups, supported is 1"),

@@ -2,14 +2,16 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.kernels.lowering.fusion import fuse
+from edgemeta.kernels.lowering.fusion import fuse, step_of
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorType, inputs_of
+from edgemeta.model.weights import BinaryWeights
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder
 
@@ -134,3 +136,13 @@ def test_a_raw_dense_layer_alone_is_a_step() -> None:
     net.dense(INPUT, 4)
     (step,) = fuse(net.finish().model)
     assert [type(layer) for layer in step.layers] == [Dense]
+
+
+@pytest.mark.parametrize(("factors", "step"), [((32767,), ConvStep), ((32767, 1), LayerStep), ((-32768,), LayerStep)])
+def test_weights_of_more_than_16_bits_have_a_step_of_their_own(factors: tuple[int, ...], step: type[Step]) -> None:
+    """One basis of both signs, or two: the greatest weight is the sum of the factors' magnitudes, and its negative."""
+    basis = np.ones((len(factors), 2, 1, 1, 3), np.int8)
+    basis[:, 1] = -1
+    weights = BinaryWeights(basis, np.array([factors, factors], np.int16), np.ones(1))
+    conv = Conv("conv", INPUT, TensorType((4, 4, 2), bits=32), weights)
+    assert isinstance(step_of(conv, [TensorType((4, 4, 3))]), step)

@@ -145,20 +145,16 @@ def test_many_points_at_once_have_the_values_of_each(multiplier: int, shift: int
         assert found == [value_at(moved, least + x, MAGIC) for x in xs.tolist()]
 
 
-def test_a_line_meets_no_tie_and_has_the_least_offset() -> None:
-    """y >= 1 from x = 1 on, slope 3/8: 3 (1 + n) is above 4 of 8 and 3 n below, in eighths, first for n = 1.
-
-    With the window one wider 3 n + 1 = 8 + 1, n = 3, would come first where it is not needed.
-    """
-    steps = StepFunction(-4, 4, 0, [1])
-    line = find_line(steps, 0.375, 0)
+@pytest.mark.parametrize(("slope", "threshold"), [(0.375, 1), (0.375, 3), (0.4375, 1), (0.4375, 2)])
+def test_a_line_meets_no_tie_and_has_the_least_offset(slope: float, threshold: int) -> None:
+    """One step, from 0 to 1: with the wanted slope itself, by the least offset that keeps 1/2 between its sides."""
+    line = find_line(StepFunction(-8, 8, 0, [threshold]), slope, 0)
     assert line is not None
-    assert [value_at(line, x, 0) for x in (0, 1)] == [0, 1]
-    first = next(
-        n
-        for n in range(8)
-        if any(
-            Fraction(3 * n, 8) + addend < Fraction(1, 2) < Fraction(3 * (n + 1), 8) + addend for addend in range(-4, 5)
-        )
-    )
-    assert line.offset == first
+    assert line.slope == slope
+    assert [value_at(line, x, 0) for x in (threshold - 1, threshold)] == [0, 1]
+
+    def fits(offset: int) -> bool:
+        below, above = (Fraction(slope) * (x + offset) for x in (threshold - 1, threshold))
+        return any(below + whole < Fraction(1, 2) < above + whole for whole in range(-9, 10))
+
+    assert line.offset == next(offset for offset in range(16) if fits(offset))

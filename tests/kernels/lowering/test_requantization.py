@@ -1,14 +1,15 @@
 """Tables that are lines are found, and no others; clamps are folded in."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from edgemeta.kernels.lowering.line import MAGIC, value_at
-from edgemeta.kernels.lowering.requantization import fold_clamps, table_line
+from edgemeta.kernels.lowering.requantization import fold_addition, fold_clamps, table_line
 from edgemeta.model.fixedpoint import rounding_shift
-from edgemeta.model.layers import Clamp, Multiplier, ShiftTable, TensorType
+from edgemeta.model.layers import Add, Clamp, Multiplier, ShiftTable, TensorType
 
 INDEX = np.arange(-128, 128)
 
@@ -59,3 +60,11 @@ def test_clamps_are_folded(lo: int, hi: int, seed: int) -> None:
     narrowed = fold_clamps(Multiplier(np.array([1], np.int32), np.array([0], np.uint8), ends[0], ends[1]), [clamp])
     assert isinstance(narrowed, Multiplier)
     np.testing.assert_array_equal(np.clip(np.clip(INDEX, *ends), lo, hi), np.clip(INDEX, narrowed.lo, narrowed.hi))
+
+
+@pytest.mark.parametrize(("zero_point", "zero"), [(63, 2), (64, 0)])
+def test_the_zero_point_of_an_addition_is_folded_where_the_sum_stays_within_int32(zero_point: int, zero: int) -> None:
+    """2**21 (192 + 255 - zero_point) + 2**28 + 2 * 2**29 is 2**31 for 63, one too many."""
+    types = {"a": TensorType((1, 1, 1), 8, False, 63), "b": TensorType((1, 1, 1), 8, False, zero_point)}
+    add = Add("add", ("a", "b"), TensorType((1, 1, 1), 8, True, 2), (1 << 21, 1 << 21), 29, -128, 127)
+    assert fold_addition(add, 0, types).zero == zero

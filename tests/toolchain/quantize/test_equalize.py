@@ -89,3 +89,18 @@ def test_a_network_of_one_global_average(pixels: Any) -> None:
 def test_functions_keep_their_scale(imported_layers: FloatModel, every_layer: FloatModel) -> None:
     assert can_equalize(every_layer, [b.after for b in blocks_of(every_layer)])
     assert not can_equalize(imported_layers, [b.after for b in blocks_of(imported_layers)])
+
+
+def test_a_channel_is_enlarged_by_at_most_sixteen() -> None:
+    def ones(*shape: int) -> Any:
+        return np.ones(shape, np.float32)
+
+    layers = (Conv("a", "input", ones(3, 1, 1, 3)), Relu("r", "a"), Conv("c", "r", ones(4, 1, 1, 3)))
+    ends = (GlobalAverage("g", "c"), Dense("out", "g", ones(5, 4)))
+    model = FloatModel("m", (8, 8, 3), (*layers, *ends), ("out",), Classification(tuple("abcde")))
+    even = equalized(model, {"r": np.array([1.0, 0.125, 0.01])}, 1.0)
+    first, second = even.layers[0], even.layers[2]
+    assert isinstance(first, Conv)
+    assert isinstance(second, Conv)
+    assert first.weight[:, 0, 0, 0].tolist() == [1, 8, 16]
+    assert second.weight[0, 0, 0].tolist() == [1, 1 / 8, 1 / 16]

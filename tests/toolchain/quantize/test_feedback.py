@@ -9,6 +9,7 @@ from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.feedback import (
     _COLUMNS,
     Feedback,
+    _windows,
     affordable,
     feedback_of,
     round_with_feedback,
@@ -104,3 +105,11 @@ def test_the_smallest_layers_come_first_within_the_memory() -> None:
         return Block(Conv(name, "input", np.zeros((1, 1, 1, inputs), np.float32)), None, None, name, name)
 
     assert affordable([block("huge", 5000), block("small", 10), block("large", 4000)]) == {"small", "large"}
+
+
+@pytest.mark.parametrize("most", [4, 8, 16, 32])
+def test_the_windows_of_an_image_come_from_every_column(most: int) -> None:
+    """Each element is its column's number: even steps through a map of 16 columns would meet few of them."""
+    columns = np.broadcast_to(np.arange(16, dtype=np.float32)[:, None], (4, 16, 16, 1))
+    rows = _windows(Conv("c", "input", np.ones((1, 1, 1, 1), np.float32)), columns, most)
+    assert len(np.unique(rows)) >= min(most, 16) * 3 // 4

@@ -81,3 +81,11 @@ def test_types() -> None:
     lopsided = tensor_type((-0.28, 9.0), (1, 1, 1))
     assert (lopsided.signed, lopsided.zero_point) == (False, 8)
     assert (255 - lopsided.zero_point) * lopsided.scale == pytest.approx(9, abs=lopsided.scale)
+
+
+@pytest.mark.parametrize(("excess", "signed"), [(1.05, True), (1.15, False)])
+def test_a_symmetric_type_is_used_while_its_step_is_a_tenth_greater_at_most(excess: float, signed: bool) -> None:
+    greatest = 127.0
+    kind = tensor_type((greatest - 255 / excess, greatest), (1, 1, 1))
+    assert kind.signed == signed
+    assert (kind.zero_point == 0) == signed

@@ -67,3 +67,24 @@ def test_bias() -> None:
     assert int32_bias(np.array([0.5, -0.5, 2.4]), "c").tolist() == [1, 0, 2]
     with pytest.raises(QuantizeError, match="layer 'c': a bias is"):
         int32_bias(np.array([3e9]), "c")
+
+
+def test_a_factor_of_all_31_bits_keeps_them() -> None:
+    made = multiplier_for(np.array([(2**31 - 1) / 2**31]), -128, 127, "x")
+    assert (made.multiplier.tolist(), made.shift.tolist()) == ([2**31 - 1], [31])
+
+
+def test_a_factor_too_small_for_31_bits_has_the_greatest_shift() -> None:
+    made = multiplier_for(np.array([1.5 * 2.0**-33]), -128, 127, "x")
+    assert (made.multiplier.tolist(), made.shift.tolist()) == ([3 * 2**28], [62])
+
+
+def test_the_greatest_bias() -> None:
+    assert int32_bias(np.array([2.0**31 - 1]), "c").tolist() == [2**31 - 1]
+    with pytest.raises(QuantizeError, match="a bias is"):
+        int32_bias(np.array([2.0**31]), "c")
+
+
+def test_an_addition_of_small_factors_has_the_greatest_shift() -> None:
+    fine, coarse = TensorType((1, 1, 1), scale=2.0**-9), TensorType((1, 1, 1))
+    assert add_factors(fine, fine, coarse) == ((2**20, 2**20), 29)

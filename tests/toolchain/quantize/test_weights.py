@@ -47,3 +47,8 @@ def test_integers_are_computed_once_for_a_scale() -> None:
     assert weights.integers("c", True, np.zeros(3)) is first
     assert weights.integers("c", True, np.full(3, 9.0)) is not first
     assert weights.integers("c", False, np.zeros(3)).scale.shape == (1,)
+
+
+def test_halves_are_rounded_up() -> None:
+    weight = np.array([[0.5, 1.5, 2.5, -0.5, -1.5, -2.5]], np.float32)
+    assert rounded(weight, np.ones(1), None).values.tolist() == [[1, 2, 3, 0, -1, -2]]
