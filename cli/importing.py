@@ -6,7 +6,7 @@ from typing import get_args
 import click
 
 from edgemeta.cli.import_settings import read_settings
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Detection, task_name
 from edgemeta.toolchain.float_model.file import next_step
@@ -40,6 +40,7 @@ _path = click.Path(path_type=Path)
 @click.option("--max-objects", type=int, help="Most objects of a frame.")
 @click.option("--name", help="Name of the model in messages and logs; default: that of the file.")
 @json_option
+@keeps_inputs("out")
 def import_(file: Path, out: Path, settings_file: Path | None, as_json: bool, **options: object) -> None:
     """Make a model of the ONNX or TFLite file FILE. Needs: pip install 'edgemeta[import]'.
 

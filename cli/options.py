@@ -3,14 +3,17 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import click
 
 from edgemeta.cli.completion import all_model_names, backend_words, model_names
-from edgemeta.model.address import Address
+from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse
 from edgemeta.model.graph import Model
+from edgemeta.model.small_file import is_file
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.compile import compile_model
 from edgemeta.plugins.registry import choose
@@ -46,6 +49,32 @@ def backend_options(command: F) -> F:
         help="Force the instruction set of cpu or neon: portable; avx2, avxvnni, avx512vnni; neon, dotprod, i8mm.",
     )
     return backend(threads(isa(command)))
+
+
+def keeps_inputs(*outputs: str) -> Callable[[F], F]:
+    """Refuse to run a command whose output, a parameter of one of these names, is one of its inputs."""
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def checked(**given: Any) -> Any:
+            for name in outputs:
+                for other, value in given.items():
+                    for each in value if isinstance(value, tuple) else (value,):
+                        if other != name and _same_file(given[name], each):
+                            raise click.UsageError(f"the output {given[name]} is an input, too, and would replace it")
+            return command(**given)
+
+        return cast("F", checked)
+
+    return decorate
+
+
+def _same_file(output: object, other: object) -> bool:
+    """Whether two arguments name the same existing file; a model's name or path may have a digest."""
+    if not isinstance(output, str | Path) or not isinstance(other, str | Path):
+        return False
+    paths = [str(each).partition(MARK)[0] for each in (output, other)]
+    return all(map(is_file, paths)) and Path(paths[0]).samefile(paths[1])
 
 
 def load_model(name: str) -> Model:

@@ -10,7 +10,7 @@ import click
 
 from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.incremental_options import incremental_of, incremental_options
-from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.zoo import find
@@ -95,6 +95,7 @@ _MIB = 1 << 20
 @click.option("--name", help="Name of the model in messages and logs; default: that of the float model.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
+@keeps_inputs("out")
 def quantize(
     float_model: str,
     scheme: Scheme,

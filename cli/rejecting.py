@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, load_model, model_argument, remark, report
+from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, remark, report
 from edgemeta.model.file import save
 from edgemeta.toolchain.reject.plot import save_plot
 from edgemeta.toolchain.reject.reject import Rejected
@@ -53,6 +53,7 @@ _path = click.Path(path_type=Path)
 @click.option("--plot", type=_path, metavar="FILE", help="Write a picture (PNG) of the evidence of all images.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model file to write.")
 @json_option
+@keeps_inputs("out", "plot")
 def reject(
     model_name: str,
     held_out: Path,

@@ -31,7 +31,7 @@ _INTERRUPTED = 130
     "--storage", metavar="URL", help="Database or journal file of the trials; default: `storage` of the config."
 )
 @click.option(
-    "--folder", type=_path, metavar="RUN", help="Folder for the results.  [default: search-NAME of the config's name]"
+    "--folder", type=_path, required=True, metavar="RUN", help="Folder for the results; it is made if it is missing."
 )
 @click.option(
     "--test", type=_path, metavar="PATH", help="Labelled images to measure the chosen network on, at the end."
@@ -42,7 +42,7 @@ def search(
     trials: int | None,
     data: str | None,
     storage: str | None,
-    folder: Path | None,
+    folder: Path,
     test: Path | None,
     as_json: bool,
 ) -> None:
@@ -56,13 +56,14 @@ def search(
 
     \b
     Examples:
-      edgemeta search --config configs/search/resnet8-binary.yaml --data train.npz --trials 200
-      edgemeta search --config mine.yaml --storage postgresql+psycopg://me@host/trials --json
+      edgemeta search --config configs/search/resnet8-binary.yaml --data train.npz --folder run --trials 200
+      edgemeta search --config mine.yaml --folder run --storage postgresql+psycopg://me@host/trials
       edgemeta search --config mine.yaml --test test.npz --folder runs/mine
-      edgemeta search --config configs/search/resnet8-budget.yaml --data train.npz
+      edgemeta search --config configs/search/resnet8-budget.yaml --data train.npz --folder run
     """
     chosen = load_search(config, trials=trials, data=data, storage=storage)
-    folder = folder or Path(f"search-{chosen.name}")
+    if config.resolve() == (folder / FILE).resolve():
+        raise click.UsageError(f"--config {config} would be replaced by the result of that name in --folder {folder}")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with ExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from edgemeta.cli.options import data_option, json_option, load_model, model_argument, remark, report
+from edgemeta.cli.options import data_option, json_option, keeps_inputs, load_model, model_argument, remark, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import watched_training
@@ -102,6 +102,7 @@ def train_simulated(
 @click.option("--name", help="Name of the model in messages and logs; default: those of network and config.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
+@keeps_inputs("out")
 def export_simulated(
     config: Path, data: Path, test: Path, folder: Path, name: str | None, out: Path, as_json: bool
 ) -> None:

@@ -10,7 +10,7 @@ import click
 from pydantic import ValidationError
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import json_option, load_model, report
+from edgemeta.cli.options import json_option, keeps_inputs, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.frame_filter import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
@@ -68,6 +68,7 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
 )
 @click.option("--name", help="Name of the model in messages and logs; default: that of the folder.")
 @json_option
+@keeps_inputs("out")
 def teach(
     folder: Path,
     out: Path,

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.completion import float_model_names
-from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import watched_training
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
@@ -66,6 +66,7 @@ _path = click.Path(path_type=Path)
 @click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
 @json_option
+@keeps_inputs("out")
 def train(
     recipe: str | None,
     data: Path,
