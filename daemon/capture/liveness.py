@@ -43,7 +43,7 @@ class Liveness:
         self._delay = StreamDelay()
         self.damage = Damage()
         self._reopening = Backoff(REOPENED_AFTER, REOPENED_AT_MOST_AFTER)
-        self._reopen_ns = 0
+        self._reopen_ns = self._frozen_ns = 0
         self._captured_ns = 0
         self._delay_s: float | None = None
         self._late = False
@@ -69,7 +69,7 @@ class Liveness:
         self._check.check(frame)
         self.damage.add(frame.damaged, now)
         frame = self._in_its_time(frame)
-        return frame, self._finding(now, frame.delay_ns)
+        return frame, self._finding(now, frame)
 
     def _in_its_time(self, frame: Frame) -> Frame:
         """Correct the time of capture by the delay; times of capture never decrease."""
@@ -79,16 +79,16 @@ class Liveness:
         self._captured_ns = max(self._captured_ns, arrived_ns - delay_ns)
         return replace(frame, captured_ns=self._captured_ns, delay_ns=arrived_ns - self._captured_ns)
 
-    def _finding(self, now_ns: int, delay_ns: int) -> Finding:
+    def _finding(self, now_ns: int, frame: Frame) -> Finding:
         if self._check.black:
             return Finding(CameraState.BLACK, f"black for {self._config.black_after:g} s or longer")
         if self._check.frozen:
             reason = f"the picture has not changed for {self._config.frozen_after:g} s or longer"
             return Finding(CameraState.FROZEN, reason, self._reopen_due(now_ns))
-        self._reopening.reset()
-        self._reopen_ns = 0
-        if self._is_late(now_ns, delay_ns):
+        if self._is_late(now_ns, frame.delay_ns):
             return Finding(CameraState.DELAYED, f"frames arrive more than {self._config.delayed_after:g} s late")
+        if frame.link_busy and self._config.delayed_after is not None:
+            return Finding(CameraState.DELAYED, "the link to the camera never pauses: frames arrive late")
         return Finding(CameraState.RUNNING, "frames are damaged again and again") if self.damage.lasts else RUNNING
 
     def _is_late(self, now_ns: int, delay_ns: int) -> bool:
@@ -104,7 +104,14 @@ class Liveness:
         return self._late
 
     def _reopen_due(self, now_ns: int) -> bool:
-        """Return whether a frozen source should be reopened: at once, then less and less often."""
+        """Return whether a frozen source should be reopened: at once, then less and less often.
+
+        One that was not frozen for a long time begins anew: others live for a moment after each opening.
+        """
+        if now_ns - self._frozen_ns > REOPENED_AT_MOST_AFTER * NS:
+            self._reopening.reset()
+            self._reopen_ns = 0
+        self._frozen_ns = now_ns
         if now_ns < self._reopen_ns:
             return False
         self._reopen_ns = now_ns + round(self._reopening.next() * NS)

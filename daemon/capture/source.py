@@ -80,6 +80,8 @@ class Frame:
     None where the source has none.
     damaged: errors of the decoder and incomplete frames since the source was opened, in total.
     skipped: frames that a live source decoded while nobody took one, since the source was opened, in total.
+    link_busy: whether the link to the camera never pauses, so that frames without `stream_ns` come late by an unknown
+    time.
     delay_ns: how long after its capture it arrived. A source gives 0 and the time of arrival as that of capture; the
     camera's thread corrects both.
     """
@@ -89,6 +91,7 @@ class Frame:
     stream_ns: int | None = None
     damaged: int = 0
     skipped: int = 0
+    link_busy: bool = False
     delay_ns: int = 0
 
 

@@ -140,7 +140,7 @@ class CameraConfig(Section):
     )
     motion: MotionConfig = Field(default=MotionConfig(), description="Classify only frames that changed.")
     frozen_after: Seconds | None = Field(
-        default=12.0,
+        default=10.0,
         description="Seconds without any change of the picture after which a live camera is `frozen`; null: never.",
     )
     black_after: Seconds | None = Field(

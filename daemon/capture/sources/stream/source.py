@@ -5,6 +5,7 @@ import ssl
 
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec, SourceWaiting
+from edgemeta.daemon.capture.sources.stream.busy_link import BusyLink
 from edgemeta.daemon.capture.sources.stream.messages import Failed, NoKeyFrame, Opened, Picture, Request
 from edgemeta.daemon.capture.sources.stream.process import ProcessEndedError, StreamProcess
 from edgemeta.daemon.capture.sources.stream.server_watch import ServerWatch
@@ -38,6 +39,7 @@ class StreamSource:
         self._spec = spec
         self._process: StreamProcess | None = None
         self._watch: ServerWatch | None = None
+        self._link: BusyLink | None = None
         self._unanswered = False
         self._polled = self._opened = False
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
@@ -73,7 +75,8 @@ class StreamSource:
         if not self._polled:
             process.ask()
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
-        return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped)
+        busy = self._link is not None and picture.stream_ns is None and self._link.busy
+        return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped, link_busy=busy)
 
     def _request(self) -> Request:
         """Return what the process needs to know. Raises SourceError."""
@@ -90,10 +93,13 @@ class StreamSource:
         deadline = Deadline(self._spec.timeout + (0.0 if self._opened else OPENING_MARGIN))
         look_in = SILENT_AFTER
         while deadline.left:
-            match process.receive(min(look_in, deadline.left)):
+            until_look = self._link.look_in if self._link is not None else look_in
+            match process.receive(min(look_in, until_look, deadline.left)):
                 case Picture() as picture:
                     if self._watch is not None:
                         self._watch.forget()
+                    if self._link is not None:
+                        self._link.came(picture.captured_ns)
                     return picture
                 case Opened(polled=polled):
                     self._follow(process, polled)
@@ -105,6 +111,9 @@ class StreamSource:
                 case Failed(reason, retry, unanswered):
                     self._unanswered = unanswered
                     raise SourceError(f"{self._name} {reason}", Retry(retry))
+            if self._link is not None and not self._link.look_in:
+                self._link.look()
+                continue
             look_in = LOOK_EVERY
             if self._watch is not None and self._watch.returned():
                 raise SourceError(f"{self._name} was unreachable; reconnecting")
@@ -117,13 +126,13 @@ class StreamSource:
             raise SourceError(f"{self._name} sets its own frame rate, expected no `fps`, which is for snapshots")
         self._opened, self._polled = True, polled
         if process.server is not None and not polled:
-            self._watch = ServerWatch(process.server)
+            self._watch, self._link = ServerWatch(process.server), BusyLink(process.server)
 
     def close(self) -> None:
         """End the process."""
         if self._watch is not None:
             self._watch.forget()
-            self._watch = None
+            self._watch = self._link = None
         if self._process is not None:
             self._process.end()
             self._process = None
