@@ -6,9 +6,9 @@ general; two exact steps alternate until the error no longer falls:
 - for given factors the best basis is found weight by weight: each takes the nearest of the 2**B sums +-c_1 .. +-c_B;
 - for a given basis the best factors are those of linear least squares.
 
-There are two starts, of which the better end is kept for each channel: greedy (each vector is the sign of what is left,
-its factor the mean magnitude of that) and even steps (factors 1, 2, 4 .. of the range). Channels of few weights are
-solved exactly, by trying every basis. The result depends on nothing but the weights.
+Where this ends depends on where it starts, and most ends are far from the best one. So a search goes before it
+(`starts`). Channels of few weights are solved exactly, by trying every basis. The result depends on nothing but the
+weights.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Real = NDArray[np.float64]
-Signs = NDArray[np.int8]
+from edgemeta.toolchain.decompose.levels import MOST_BASES, Real, Signs, signs_of
+from edgemeta.toolchain.decompose.starts import good_starts
 
-MOST_BASES = 8
 _MOST_TRIED = 1 << 12
 """Bases that are tried one by one: a channel of n weights has 2**(B (n - 1)) of them that differ in more than sign."""
 _MOST_ROUNDS = 200
@@ -52,16 +51,12 @@ def decompose(weights: NDArray[np.floating], bases: int) -> Decomposition:
     rows = weights.astype(np.float64)
     if bases * (rows.shape[1] - 1) <= _MOST_TRIED.bit_length() - 1:
         return _ordered(_exhaustive(rows, bases), rows)
-    ends = [_alternate(rows, start) for start in (_greedy(rows, bases), _even_steps(rows, bases))]
-    is_better = (ends[1].errors < ends[0].errors * _LESS)[:, None]
-    factors = np.where(is_better, ends[1].factors, ends[0].factors)
-    basis = np.where(is_better[None], ends[1].basis, ends[0].basis)
-    return _ordered(Decomposition(basis, factors, np.empty(0)), rows)
+    return _ordered(_alternate(rows, good_starts(rows, bases)), rows)
 
 
 def nearest_basis(rows: Real, factors: Real) -> Signs:
     """For factors [O, B] the basis int8 [B, O, n] with the sums nearest to rows [O, n]; at a tie the lesser sum."""
-    signs = _signs(factors.shape[1])
+    signs = signs_of(factors.shape[1])
     basis = np.empty((factors.shape[1], *rows.shape), np.int8)
     sums = factors @ signs.T.astype(np.float64)
     order = np.argsort(sums, axis=1, kind="stable")
@@ -70,28 +65,6 @@ def nearest_basis(rows: Real, factors: Real) -> Signs:
         nearest = np.searchsorted((levels[1:] + levels[:-1]) / 2, row, side="left")
         basis[:, channel] = signs[places[nearest]].T
     return basis
-
-
-@lru_cache(maxsize=MOST_BASES)
-def _signs(bases: int) -> Signs:
-    """Every row of so many signs, int8 [2**bases, bases]."""
-    codes = np.arange(1 << bases)[:, None] >> np.arange(bases)[None, :]
-    return np.where(codes & 1, 1, -1).astype(np.int8)
-
-
-def _greedy(rows: Real, bases: int) -> Real:
-    left, factors = rows.copy(), np.empty((len(rows), bases))
-    for number in range(bases):
-        factors[:, number] = np.abs(left).mean(1)
-        left -= np.where(left < 0, -1.0, 1.0) * factors[:, number, None]
-    return factors
-
-
-def _even_steps(rows: Real, bases: int) -> Real:
-    """Factors whose 2**B sums lie evenly between the greatest magnitude and its negative."""
-    powers = 2.0 ** np.arange(bases)
-    steps: Real = np.abs(rows).max(1)[:, None] * powers / powers.sum()
-    return steps
 
 
 def _alternate(rows: Real, factors: Real) -> Decomposition:
