@@ -199,6 +199,6 @@ def _check_name(path: str) -> None:
 
 def _check_path(text: str) -> None:
     """Check that a path is no URL with a mistake. Raises AddressError."""
-    first = text.partition("/")[0]
-    if re.match(r"//|[A-Za-z]+:", text) or "@" in first or re.fullmatch(r"\d+(\.\d+){3}", first):
+    explicit = text.startswith(("./", "../")) or (text[:1] == "/" and text[:2] != "//")
+    if not explicit and ("@" in text or re.match(r"//|[A-Za-z]+:|(rtsp|http)s?/|\d+(\.\d+){3}(:\d+)?(/|$)", text)):
         raise AddressError("`scheme://` in front of the host, for example rtsp://192.0.2.1/stream; a path as ./PATH")
