@@ -45,6 +45,15 @@ def reason_of(error: BaseException) -> str:
             return without_addresses(f"{type(error).__name__}: {error}"[:500])
 
 
+class UnexpectedError(Exception):
+    """Stands for an error that nobody expected in a log: it has its traceback, and its text without addresses."""
+
+
+def for_log(error: BaseException) -> UnexpectedError:
+    """Return what of an unexpected error may be logged."""
+    return UnexpectedError(reason_of(error)).with_traceback(error.__traceback__)
+
+
 def expected(detail: ErrorDetails) -> str:
     """Return a description of the expected value."""
     context = detail.get("ctx", {})

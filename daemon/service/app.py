@@ -4,6 +4,7 @@ import logging
 import os
 from pathlib import Path
 
+from edgemeta.daemon.config.error_text import for_log
 from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
@@ -101,4 +102,4 @@ def _log_fatal(error: BaseException) -> None:
     if isinstance(error, EdgemetaError):
         log.critical("%s", error)
     else:
-        log.critical("unexpected error, service stopped", exc_info=error)
+        log.critical("unexpected error, service stopped", exc_info=for_log(error))

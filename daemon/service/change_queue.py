@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from edgemeta.daemon.config.error_text import reason_of
+from edgemeta.daemon.config.error_text import for_log, reason_of
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.service.file_watcher import FileWatcher
@@ -140,7 +140,7 @@ class ChangeQueue:
             return request.work(request.trigger)
         except Exception as error:
             reason = f"change not made, nothing changed: {reason_of(error)}"
-            log.error("%s", reason, exc_info=None if isinstance(error, MemoryError) else error)
+            log.error("%s", reason, exc_info=None if isinstance(error, MemoryError) else for_log(error))
             return ChangeResult(False, reason)
 
     def _restore_reload(self, request: _Request, outcome: ChangeResult) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
-from edgemeta.daemon.config.error_text import reason_of
+from edgemeta.daemon.config.error_text import for_log, reason_of
 from edgemeta.daemon.config.swap import SwapConfig
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline
 from edgemeta.daemon.inference.swap.replacement import Replacement, SwapError
@@ -111,7 +111,7 @@ class SwapCoordinator:
                 revert()
         except Exception as error:
             report.result, report.reason = SwapResult.ROLLED_BACK, reason_of(error)
-            log.error("swap of models: %s", report.reason, exc_info=error)
+            log.error("swap of models: %s", report.reason, exc_info=for_log(error))
             revert()
         else:
             log.info("%s", report.description)

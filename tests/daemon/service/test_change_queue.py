@@ -177,7 +177,12 @@ def test_the_watch_reloads_and_reports_nothing_without_a_change(
     ],
 )
 def test_no_error_of_a_reload_ends_the_service(
-    run_service: RunService, rig_of: RigOf, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    run_service: RunService,
+    rig_of: RigOf,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    reason: str,
 ) -> None:
     running = run_service()
     rig, before = rig_of(running), running.service.plan
@@ -192,6 +197,7 @@ def test_no_error_of_a_reload_ends_the_service(
         (outcome,) = rig.wait(1)
     assert outcome == ChangeResult(False, f"change not made, nothing changed: {reason}")
     assert rig.reported.messages[-1] == outcome.message
+    assert "geheim" not in caplog.text
     assert running.service.plan is before
     running.change(top_k=2)
     rig.reload()
