@@ -71,7 +71,8 @@ class OutboxConfig(Section):
         default=8,
         ge=1,
         le=4096,
-        description="Most megabytes (10^6 bytes) of messages in memory while they cannot be written to disk.",
+        description="Most megabytes (10^6 bytes) of waiting messages in memory: those that are not on disk, and copies "
+        "of the newest that are.",
     )
     max_age: float = Field(
         default=86400.0,

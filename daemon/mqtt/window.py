@@ -28,7 +28,6 @@ class Window:
         self._size = FIRST
         self._shortest_ns = 0
         self._recent: deque[int] = deque()
-        self._shrunk_ns = 0
 
     @property
     def size(self) -> int:
@@ -55,8 +54,6 @@ class Window:
         while now - self._recent[0] > soon:
             self._recent.popleft()
         if took > soon:
-            if now - self._shrunk_ns > soon:  # what is in flight was sent by the former size
-                self._shrunk_ns = now
-                self._size = min(self._size, max(1, len(self._recent) - 1))
+            self._size = min(self._size, max(1, len(self._recent) - 1))
         elif took < 3 * soon // 4 and in_flight >= self.size - 1:
             self._size = min(self._size + 1, self.limit)

@@ -1,5 +1,6 @@
 """The link where acknowledgements do not come: a real mosquitto, and a proxy that swallows its packets."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
+from edgemeta.daemon.runtime.clock import NS
 from rig.mqtt_proxy import SUBACK, MqttProxy
 from tests.daemon.conftest import wait_until
 
@@ -163,3 +165,33 @@ class Recorder:
             return end()
 
         wait_until(looked, "the end of what is watched")
+
+
+@pytest.mark.gate("a line must be slow for seconds")
+def test_on_a_slow_line_states_go_first_and_late_frames_are_historical(
+    network: MqttProxy, subscriber: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten acknowledgements a second, and twenty-five frames."""
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.SLOW_AFTER_NS", NS)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.FAST_AFTER_NS", 2 * NS)
+    link = make_link(network.port)
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    network.delay(0.1)
+    for value in range(200):
+        payload = b'{"number": %d, "historical": false}' % value
+        is_state = value % 25 == 24
+        topic = "edgemeta/test/state" if is_state else "edgemeta/test/frame"
+        link.send(OutgoingMessage(topic, payload, 1, retain=is_state, kept=True, gives_way=not is_state))
+        time.sleep(0.04)
+    wait_until(lambda: link.status.state is BrokerState.SLOW, "the state of the line")
+    network.delay(0)
+    wait_until(lambda: waiting(link) == 0, "all messages")
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the line to be fast again")
+    waits = [each.sent_ns - each.message.made_ns for each in link.delivered.deliveries if each.message.retain]
+    assert max(waits) < NS, "a state waited behind frames"
+    frames = [json.loads(message.payload) for message in subscriber.on("frame")]
+    assert sorted(frame["number"] for frame in frames) == [value for value in range(200) if value % 25 != 24]
+    for late in (False, True):
+        numbers = [frame["number"] for frame in frames if frame["historical"] is late]
+        assert numbers == sorted(numbers)
+        assert numbers

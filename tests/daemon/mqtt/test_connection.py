@@ -17,6 +17,7 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
 from edgemeta.daemon.mqtt.suspects import Suspects
 from edgemeta.daemon.mqtt.wakeup import Wakeup
+from edgemeta.daemon.mqtt.window import FIRST
 
 ACCEPTED = bytes([0x20, 3, 0, 0, 0])
 PACKETS = [
@@ -128,3 +129,15 @@ def test_fifty_thousand_random_packets_of_a_broker(broker: FixedBroker, fed: Cal
         accepted = ACCEPTED if generator.random() < 0.7 else b""
         assert str(broker.port) in listen_to(broker, accepted + bytes(description), generator.choice([3, 5]))
     fed("MQTT packets of a broker", 50_000)
+
+
+def test_replayed_messages_leave_room_for_live_ones() -> None:
+    config = MqttConfig.model_validate({"host": "127.0.0.1", "port": 1})
+    will = OutgoingMessage("t", b"offline", 1, retain=True)
+    connection = Connection(config, "quiet", will, Wakeup(), BrokerLimits(1), Suspects("broker"))
+    room = []
+    for identifier in range(FIRST):
+        room.append((connection.has_room, connection.has_room_for_replayed))
+        connection._messages.add(identifier, Delivery(will))
+    assert room == [(True, identifier < FIRST * 3 // 4) for identifier in range(FIRST)]
+    assert not connection.has_room

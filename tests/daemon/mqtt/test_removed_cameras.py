@@ -256,3 +256,17 @@ def test_without_subscriptions_with_wildcards_nothing_is_read(removed: tuple[Sen
     cameras.poll(connection)
     cameras.disconnected(connection)
     assert (connection.filters, connection.ended, sender.sent) == ([], [], [])
+
+
+def test_nothing_is_cleared_before_every_subscription_is_answered(removed: tuple[Sender, RemovedCameras]) -> None:
+    sender, cameras = removed
+    connection = Connection(answered=False)
+    cameras.connected(connection)
+    cameras.take(Incoming("a/b/dev/gone/status", status("dev", "gone"), retained=True))
+    first = connection.filters.pop(0)  # is answered
+    cameras.poll(connection)
+    assert (connection.ended, sender.sent) == ([], [])
+    second = connection.filters.pop(0)
+    cameras.poll(connection)
+    assert connection.ended == [first, second]
+    assert [message.topic for message in sender.sent] == ["a/b/dev/gone/status"]

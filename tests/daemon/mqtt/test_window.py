@@ -65,6 +65,16 @@ def test_a_line_that_gets_slower_and_faster_again(monkeypatch: pytest.MonkeyPatc
     assert line.window.size == WINDOW
 
 
+def test_after_a_stall_the_window_is_soon_as_wide_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line(monkeypatch, every=0.0001, delay=0.05)
+    line.run(5)
+    line.now += 8.0
+    line.run(0.3)
+    assert line.window.size < WINDOW
+    line.run(1.0)
+    assert line.window.size == WINDOW
+
+
 def test_the_brokers_limit_is_kept_and_one_message_is_always_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Line(monkeypatch, every=2.0, delay=0.1)
     line.window.limit = 3
