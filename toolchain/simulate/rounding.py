@@ -21,8 +21,9 @@ _HALF, _MASK = 1 << 31, 0xFFFF_FFFF
 def round_to_grid(x: Tensor, grid: Grid, rounding: Rounding, words: Tensor | None = None) -> Tensor:
     """Round float32 values of any shape to the grid.
 
-    rounding: "nearest_even" and "half_up" (floor(x + 1/2), also for negative x) differ in ties only. "stochastic" adds
-    words / 2**32, int64 0 .. 2**32 - 1 of the shape of x, to the fraction and drops what is below one: a value is
+    rounding: "nearest_even" and "half_up" (floor(x + 1/2), also for negative x) differ in ties only. Without mantissa
+    bits a number is one step, an odd number of them, so "nearest_even" makes its ties the greater power. "stochastic"
+    adds words / 2**32, int64 0 .. 2**32 - 1 of the shape of x, to the fraction and drops what is below one: a value is
     rounded up with the probability of its fraction. NaN stays NaN, and every result has the sign of its x;
     "towards_zero" makes no infinity of a number.
     """

@@ -1,6 +1,7 @@
 """Rounding beside exact rationals, and beside `ml_dtypes` where it has the format."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.simulate_oracles import inputs_for, nearest, small_formats, values_of
-from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat
+from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
 from edgemeta.toolchain.simulate.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
@@ -41,6 +42,24 @@ def test_every_small_format_rounds_as_exact_rationals_do(rounding: Rounding) -> 
         for value, word, result in zip(x.tolist(), words.tolist(), found.tolist(), strict=True):
             expected = nearest(value, values, floats, rounding, word)
             assert Fraction(result) == expected, (kind, rounding, value, word)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [FlexFloat(exponent=4, mantissa=0), FlexFloat(exponent=3, mantissa=0, bias=-3), PRESETS["power_of_two_5"]],
+    ids=["e4m0", "e3m0 with a bias", "power of two"],
+)
+def test_a_tie_without_mantissa_bits_becomes_the_greater_power(kind: FlexFloat | PowerOfTwo) -> None:
+    """As IEEE 754-2019 rounds to one digit; halfway between 0 and the least power it becomes 0."""
+    powers = [value for value in values_of(kind) if value > 0]
+    ties = [(a + b) / 2 for a, b in pairwise([Fraction(0), *powers])]
+    wanted = [Fraction(0), *powers[1:]]
+    for sign in (1, -1):
+        found = round_to_grid(np.array([float(sign * tie) for tie in ties], np.float32), kind.grid, "nearest_even")
+        assert [Fraction(value) for value in found.tolist()] == [sign * value for value in wanted]
+        beside = np.nextafter(np.array([float(sign * tie) for tie in ties], np.float32), np.float32(0))
+        found = round_to_grid(beside, kind.grid, "nearest_even")
+        assert [Fraction(value) for value in found.tolist()] == [sign * value for value in [Fraction(0), *powers[:-1]]]
 
 
 @pytest.mark.parametrize(
