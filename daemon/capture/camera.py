@@ -124,6 +124,11 @@ class Camera:
         self._set_status(CameraState.STOPPED)
 
     @property
+    def delivers(self) -> bool:
+        """Whether frames arrive."""
+        return self.status is not None and self.status.state.delivers
+
+    @property
     def failures(self) -> int:
         """Reported failures of the source, failed attempts to reopen it included."""
         return self.status.failures if self.status is not None else 0
@@ -160,6 +165,7 @@ class Camera:
             else:
                 break
             finally:
+                self._load.opened()
                 self._source.close()
             self.heartbeat.expect_within("waiting for the next attempt", delay + GRACE)
             self._stopping.wait(delay)
@@ -226,6 +232,7 @@ class Camera:
             if self._began_ns is None:
                 self._began_ns = arrived_ns
                 self.runs += 1
+                self._load.opened()
             if finding is RUNNING and arrived_ns - self._began_ns > STEADY_AFTER_NS:
                 self._recover()
             if finding.reopen:

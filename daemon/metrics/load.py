@@ -22,6 +22,9 @@ PRESSURE = 0.5
 it is starved."""
 NOT_TAKEN = 0.1
 
+START = 15.0
+"""Seconds after the start in which nothing counts as overload: to open all cameras takes time."""
+
 WINDOW = 10
 """Seconds that are looked at."""
 
@@ -75,6 +78,7 @@ class LoadMonitor:
         self._delays: list[float] = []
         self._before = Progress(0, 0)
         self._stalled = cpu_stalled()
+        self._judges_at = 0.0
         self._periodic = Periodic("load", BEAT, self._beat, on_fatal)
         self.overloaded: str | None = None
         """What was measured, in one line, while the service is overloaded."""
@@ -82,6 +86,7 @@ class LoadMonitor:
     def start(self) -> None:
         """Start to measure."""
         self._began = self._beat_at = time.monotonic()
+        self._judges_at = self._began + START
         self._periodic.start()
 
     def stop(self, timeout: float) -> None:
@@ -121,7 +126,7 @@ class LoadMonitor:
         """Judge with one more second."""
         self._seconds.append(second)
         starved = sum(each.is_starved for each in self._seconds)
-        if starved >= BEGINS or (self.overloaded and starved > ENDS):
+        if time.monotonic() >= self._judges_at and (starved >= BEGINS or (self.overloaded and starved > ENDS)):
             self.overloaded = self._description()
         else:
             self.overloaded = None

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
@@ -98,7 +99,7 @@ class Service:
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
         self._cameras: dict[str, Camera] = {}
         self._load = LoadMonitor(self._progress, on_fatal)
-        self._openings = Openings(lambda: self._load.is_starved and any(map(_delivers, self._cameras.values())))
+        self._openings = Openings(lambda: self._load.is_starved, self._is_full)
         self._conditions = Conditions(
             *(names, self._clock, self._load, self._statuses, self._works),
             *(self._publish_again, self._publish_change, on_fatal),
@@ -332,7 +333,8 @@ class Service:
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
         load = CameraLoad(
-            opens_in=self._openings.opens_in,
+            opens_in=partial(self._openings.opens_in, name),
+            opened=partial(self._openings.opened, name),
             is_behind=lambda: self._load.is_starved and self._frames.is_waiting(name),
             missed=self._counters[name].add_missed,
         )
@@ -349,6 +351,10 @@ class Service:
         """Return a camera's status, with a reason if nothing is wrong but that the broker refuses its frames."""
         refusal = self._link.refusal(self._topics.of(FRAME, camera))
         return status if refusal is None or status.has_problem else replace(status, reason=f"the broker {refusal}")
+
+    def _is_full(self) -> bool:
+        """Whether the cameras that run overload the service."""
+        return self._load.overloaded is not None and any(camera.delivers for camera in self._cameras.values())
 
     def _works(self) -> bool:
         """Whether every camera delivers frames or has ended, the broker is connected, and no thread hangs."""
@@ -396,10 +402,6 @@ def _end(cameras: Collection[Camera]) -> None:
     for camera in cameras:
         camera.stop()
     _join(cameras, Deadline(CAMERAS_END_WITHIN))
-
-
-def _delivers(camera: Camera) -> bool:
-    return camera.status is not None and camera.status.state.delivers
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:

@@ -29,6 +29,7 @@ def test_overload_is_said_everywhere_until_it_is_over(
 ) -> None:
     monkeypatch.setattr(load, "BEGINS", 2)
     monkeypatch.setattr(load, "WINDOW", 3)
+    monkeypatch.setattr(load, "START", 0.0)
     port = free_port()
 
     def asked(path: str) -> str:
