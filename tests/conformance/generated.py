@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from edgemeta.model.layers import TensorType
+from edgemeta.model.layers import Shape, TensorType
 from tests.conformance.networks import Case, NetworkBuilder
 from tests.conformance.operators import CHANNELS, OPERATORS, Operator, Setting
 
@@ -34,9 +34,7 @@ ENDS = tuple(
 """Types with the zero point at either end."""
 
 
-def _row(
-    name: str, source: TensorType, *layers: tuple[Operator, Setting, TensorType], shape: tuple[int, int, int] = SHAPE
-) -> Case:
+def _row(name: str, source: TensorType, *layers: tuple[Operator, Setting, TensorType], shape: Shape = SHAPE) -> Case:
     net = NetworkBuilder(name, replace(source, shape=shape))
     x = net.start
     for operator, setting, output in layers:
@@ -44,12 +42,12 @@ def _row(
     return net.observe(x)
 
 
-def pairs(types: int, operators: Sequence[Operator] = OPERATORS) -> Iterator[Case]:
+def pairs(types: int, operators: Sequence[Operator] = OPERATORS, shape: Shape = SHAPE) -> Iterator[Case]:
     """Every ordered pair with number `types` of TYPES, in their usual settings."""
     source, between, last = TYPES[types]
     for first, second in product(operators, operators):
         name = f"{first.name}-{second.name}-{types}"
-        yield _row(name, source, (first, first.usual, between), (second, second.usual, last))
+        yield _row(name, source, (first, first.usual, between), (second, second.usual, last), shape=shape)
 
 
 def pairs_of_limits(first: Operator) -> Iterator[Case]:
@@ -63,14 +61,14 @@ def pairs_of_limits(first: Operator) -> Iterator[Case]:
                 yield _row(name, source, (second, second.usual, between), (first, setting, last))
 
 
-def limits(operator: Operator) -> Iterator[Case]:
+def limits(operator: Operator, shape: Shape = SHAPE) -> Iterator[Case]:
     """Every limit of every field of an operator, and of the types that it reads and writes."""
     source, output, _ = TYPES[0]
     for number, setting in enumerate(operator.one_at_a_time()):
-        yield _row(f"{operator.name}-{number}", source, (operator, setting, output))
+        yield _row(f"{operator.name}-{number}", source, (operator, setting, output), shape=shape)
     for number, kind in enumerate(ENDS):
-        yield _row(f"{operator.name}-reads-{number}", kind, (operator, operator.usual, output))
-        yield _row(f"{operator.name}-writes-{number}", source, (operator, operator.usual, kind))
+        yield _row(f"{operator.name}-reads-{number}", kind, (operator, operator.usual, output), shape=shape)
+        yield _row(f"{operator.name}-writes-{number}", source, (operator, operator.usual, kind), shape=shape)
 
 
 def sums_at_the_ends(operator: Operator) -> Iterator[Case]:

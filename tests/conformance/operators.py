@@ -1,7 +1,8 @@
 """Every operator with the limits of its fields, from which the tables of pairs and limits are generated.
 
 An operator reads one map and is built with a value for each of its fields: the first value of a field is its usual one,
-the others are its limits. Windows, factors and groups suit any map of `CHANNELS` channels, or of twice as many.
+the others are its limits. Windows, factors and groups suit any map. Convolutions and dense layers have as many outputs
+as the network's source has channels.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -170,7 +171,7 @@ def _conv(net: NetworkBuilder, x: str, set_: Setting, output: TensorType, groups
     kernel, stride, padding, dilation = set_["window"]
     depth = before.shape[2]
     groups = depth if groups is None else gcd(groups, depth)
-    outputs = CHANNELS if groups == 1 else depth
+    outputs = net.source.shape[2] if groups == 1 else depth
     weights = _weights(net, set_["weights"], (outputs, *kernel, depth // groups))
     covered = (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
     sides = pooled(before.shape, covered, stride, padding)[:2]
@@ -185,8 +186,9 @@ def _conv(net: NetworkBuilder, x: str, set_: Setting, output: TensorType, groups
 
 def _dense(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
     before = net.type_of(x)
-    weights = _weights(net, set_["weights"], (CHANNELS, int(np.prod(before.shape))))
-    after = replace(output, shape=(1, 1, CHANNELS))
+    outputs = net.source.shape[2]
+    weights = _weights(net, set_["weights"], (outputs, int(np.prod(before.shape))))
+    after = replace(output, shape=(1, 1, outputs))
     decoded = weights.decode()
     bias = _bias(net, set_["bias"], decoded, before)
     requantize = _requantize(net, set_["requantize"], net.spread(decoded, before), after)
@@ -236,7 +238,7 @@ def _concat(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> 
     kind, start = net.type_of(x), net.type_of(net.start)
     if set_["parts"] == "alone" or start.shape[:2] != kind.shape[:2]:
         return net.concat(x)
-    beside = net.conv(net.start, CHANNELS, (1, 1), padding=NONE, output=kind)
+    beside = net.conv(net.start, kind.shape[2], (1, 1), padding=NONE, output=kind)
     return net.concat(*{"after": (beside, x), "before": (x, beside), "twice": (x, x)}[set_["parts"]])
 
 
