@@ -120,7 +120,16 @@ def child(address: str, failures: int, leak: int) -> None:
     camera = Camera("failing", config, source, deliver, on_status, on_fatal)
     camera.start()
     source.done.wait()
-    print(json.dumps({"before": source.before, "after": source.after, "words": camera.description}), flush=True)
+    print(
+        json.dumps(
+            {
+                "before": source.before,
+                "after": source.after,
+                "words": camera.status.description if camera.status else "",
+            }
+        ),
+        flush=True,
+    )
     os._exit(0)
 
 
@@ -190,7 +199,7 @@ def main() -> None:
             grown = rows[kind]["grown"]
             leaking = measure(address, arguments.failures, LEAK)["grown"]["rss_kib"]
             rows[kind]["grown_with_planted_leak_kib"] = leaking
-            print(f"{kind}: {grown}, with the planted leak {leaking} KiB; {rows[kind]['description']}", flush=True)
+            print(f"{kind}: {grown}, with the planted leak {leaking} KiB; {rows[kind]['words']}", flush=True)
             if (
                 grown["rss_kib"] > GREATEST_GROWTH_KIB
                 or max(grown["files"], grown["threads"], grown["processes"]) > MAX_HANGING

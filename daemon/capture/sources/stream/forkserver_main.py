@@ -32,7 +32,10 @@ def main() -> None:
         if not packet:
             return
         answer = _start(control, descriptors) if descriptors else _end(int(packet))
-        control.send(str(answer).encode())
+        try:
+            control.send(str(answer).encode())
+        except BrokenPipeError:  # the service has ended meanwhile
+            return
 
 
 def _start(control: socket.socket, descriptors: list[int]) -> int:

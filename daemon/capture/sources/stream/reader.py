@@ -1,5 +1,6 @@
 """The process of one stream: opens it, and answers the service's questions with the newest pictures."""
 
+import contextlib
 import mmap
 import os
 import socket
@@ -53,8 +54,16 @@ class Reader:
 
     def run(self) -> None:
         """Read until the stream or the service ends."""
-        request = unpacked(self._connection.recv(LARGEST_MESSAGE))
+        packet = self._connection.recv(LARGEST_MESSAGE)
+        if not packet:
+            return
+        request = unpacked(packet)
         assert isinstance(request, Request)
+        with contextlib.suppress(ServiceEndedError):
+            self._read(request)
+
+    def _read(self, request: Request) -> None:
+        """Read until the stream ends, and tell why it did. Raises ServiceEndedError."""
         av.logging.set_level(av.logging.WARNING)
         opened = False
         began = time.monotonic()
@@ -69,7 +78,7 @@ class Reader:
                     self._poll(stream, request, log)
                 self._follow(stream, log)
             except ServiceEndedError:
-                return
+                raise
             except MemoryError:
                 large = TooLargeError(f"sends a picture or part that needs more than {self._limit.spare >> 20} MiB")
                 self._tell(failed(large, [], request, opened))

@@ -75,6 +75,7 @@ class StreamSource:
         if not self._polled:
             process.ask()
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
+        self._unanswered = False
         busy = self._link is not None and picture.stream_ns is None and self._link.busy
         return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped, link_busy=busy)
 
@@ -118,7 +119,8 @@ class StreamSource:
             if self._watch is not None and self._watch.returned():
                 raise SourceError(f"{self._name} was unreachable; reconnecting")
         self._unanswered = True
-        raise SourceSilentError(f"{self._name} gave no frame for {self._spec.timeout:g} s")
+        what = "gave no frame" if self._opened else "did not answer"
+        raise SourceSilentError(f"{self._name} {what} for {self._spec.timeout:g} s")
 
     def _follow(self, process: StreamProcess, polled: bool) -> None:
         """Note that the stream is open. Raises SourceError if the config expects a snapshot address."""

@@ -297,6 +297,20 @@ def test_no_process_is_left_where_the_service_is_killed(mjpeg: Callable[[int], s
     wait_until(lambda: not Path(f"/proc/{process}").exists(), "the process to end")
 
 
+def test_a_service_that_ends_at_once_leaves_no_words() -> None:
+    program = (
+        "import os\n"
+        "from edgemeta.daemon.capture.source import SourceSpec\n"
+        "from edgemeta.daemon.capture.sources.registry import make_source\n"
+        "from edgemeta.daemon.config.source_address import SourceAddress\n"
+        "sources = [make_source(SourceSpec(SourceAddress('rtsp://127.0.0.1:9/'), timeout=20)) for _ in range(20)]\n"
+        "for source in sources:\n    source.open()\n    source.close()\n"
+        "source.open()\nos._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_fps_is_for_snapshots(mjpeg: Callable[[int], str]) -> None:
     with pytest.raises(SourceError, match="sets its own frame rate"):
         make_source(SourceSpec(SourceAddress("http://cam/1"), fps=0))
