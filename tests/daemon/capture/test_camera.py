@@ -113,9 +113,9 @@ def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
 
 def test_it_reopens_after_failures_and_reports_each_error_once(start: Any) -> None:
     away = SourceError("away")
-    source = Scripted(1, 2, away, away, away, SourceError("other"), 3)
+    source = Scripted(51, 52, away, away, away, SourceError("other"), 53)
     _, watch = start(source)
-    watch.wait(lambda: watch.frames == [1, 2, 3] and watch.states[-1] == "running" and len(watch.told) == 5)
+    watch.wait(lambda: watch.frames == [51, 52, 53] and watch.states[-1] == "running" and len(watch.told) == 5)
     assert watch.states == ["opening", "running", "failed", "failed", "running"]
     assert [status.reason for status in watch.told] == [None, None, "away", "other", None]
     assert [status.failures for status in watch.told] == [0, 0, 1, 4, 4]
@@ -340,33 +340,33 @@ def test_frames_that_a_source_decoded_and_nobody_took_are_counted(start: Any) ->
 
 def test_a_stream_that_its_server_ends_is_no_outage(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemeta.daemon.capture.camera.RAN_AFTER_NS", 0)
-    source = Scripted(10, SourceError("ended", Retry.RESUME), 20, SourceError("ended", Retry.RESUME), 30)
+    source = Scripted(50, SourceError("ended", Retry.RESUME), 60, SourceError("ended", Retry.RESUME), 70)
     camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [10, 20, 30])
+    watch.wait(lambda: watch.frames == [50, 60, 70])
     assert watch.states == ["opening", "running"]
     assert (source.opened, camera.outages) == (3, 0)
 
 
 def test_a_stream_that_does_not_come_again_has_failed(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemeta.daemon.capture.camera.RAN_AFTER_NS", 0)
-    source = Scripted(10, SourceError("ended", Retry.RESUME), SourceError("away"), 20)
+    source = Scripted(50, SourceError("ended", Retry.RESUME), SourceError("away"), 60)
     camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [10, 20])
+    watch.wait(lambda: watch.frames == [50, 60])
     assert watch.states == ["opening", "running", "failed", "running"]
     assert [status.failures for status in watch.told] == [0, 0, 2, 2]
     assert camera.outages == 1
 
 
 def test_a_stream_that_ends_soon_is_not_asked_again_at_once(start: Any) -> None:
-    _, watch = start(Scripted(10, SourceError("ended", Retry.RESUME), 20))
-    watch.wait(lambda: watch.frames == [10, 20])
+    _, watch = start(Scripted(50, SourceError("ended", Retry.RESUME), 60))
+    watch.wait(lambda: watch.frames == [50, 60])
     assert watch.states == ["opening", "running", "failed", "running"]
 
 
 def test_a_key_frame_is_awaited_without_a_failure(start: Any) -> None:
-    source = Scripted(SourceWaiting("waiting for a key frame"), SourceWaiting("waiting for a key frame"), 10)
+    source = Scripted(SourceWaiting("waiting for a key frame"), SourceWaiting("waiting for a key frame"), 50)
     camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [10])
+    watch.wait(lambda: watch.frames == [50])
     assert [(status.state.value, status.reason) for status in watch.told] == [
         ("opening", None),
         ("opening", "waiting for a key frame"),
@@ -395,7 +395,7 @@ def test_without_a_thread_it_is_this_camera_that_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(threading.Thread, "start", refuse)
     watch = Watch()
     camera = Camera(
-        "front", CONFIG, Scripted(10), print, lambda _, status: watch.told.append(status), watch.crashes.append
+        "front", CONFIG, Scripted(50), print, lambda _, status: watch.told.append(status), watch.crashes.append
     )
     camera.start()
     assert watch.told[-1].description == "failed: has no thread of its own: can't start new thread"
