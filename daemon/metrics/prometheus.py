@@ -231,6 +231,11 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "edgemeta_broker_messages_refused", "Messages of all kinds refused by the broker.", snapshot.link.refused
     )
+    yield GaugeMetricFamily(
+        "edgemeta_broker_refuses",
+        "Whether the broker refuses any messages or subscriptions now, for good or for now.",
+        snapshot.link.refuses is not None,
+    )
     received = CounterMetricFamily(
         "edgemeta_received_dropped",
         "Messages received from the broker, for example commands, and dropped, by reason.",

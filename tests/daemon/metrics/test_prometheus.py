@@ -67,6 +67,7 @@ def test_every_number_of_the_readings_arrives_under_its_name(
     assert values(parsed["edgemeta_broker_connects"]) == snapshot.link.connects
     assert values(parsed["edgemeta_broker_messages_published"]) == snapshot.link.published
     assert values(parsed["edgemeta_broker_messages_refused"]) == snapshot.link.refused
+    assert values(parsed["edgemeta_broker_refuses"]) == (snapshot.link.refuses is not None)
     assert values(parsed["edgemeta_outbox_messages"]) == snapshot.outbox.waiting
     assert values(parsed["edgemeta_outbox_size_bytes"]) == snapshot.outbox.bytes
     assert values(parsed["edgemeta_outbox_on_disk"]) == 0

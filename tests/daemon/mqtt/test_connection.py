@@ -106,6 +106,20 @@ def test_a_lawful_end(broker: FixedBroker) -> None:
     assert "closed the connection before it answered" in listen_to(broker, b"HTTP/1.1 400 Bad Request\r\n\r\n", 5)
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0x95, "lost: packet too large after a message on t was sent"),
+        (0x87, "lost: not authorized after a message on t was sent"),
+        (0x97, "lost: quota exceeded after a message on t was sent"),
+        (0x8B, "lost: server shutting down"),
+        (0x8E, "another client has taken the client id 'fuzzed'"),
+    ],
+)
+def test_the_reason_of_a_disconnect_and_what_was_sent_last_are_named(broker: FixedBroker, code: int, said: str) -> None:
+    assert listen_to(broker, ACCEPTED + bytes([0xE0, 2, code, 0]), 5).endswith(said)
+
+
 sentences = st.lists(st.sampled_from(PACKETS) | st.binary(max_size=40), max_size=5).map(b"".join)
 
 
