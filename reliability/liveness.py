@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.liveness import Liveness
 from edgemeta.daemon.capture.source import Frame, Pixels
 from edgemeta.daemon.capture.sources.stream.decoder import Stream
+from edgemeta.daemon.capture.sources.stream.failures import EndedError
 from edgemeta.daemon.capture.sources.stream.messages import Request
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.runtime.clock import NS
@@ -34,12 +36,17 @@ PROMISED_S = 15.0
 """Within so many seconds a fault is named."""
 
 FPS = 10
-LIVE_S, FAULTY_S = 20, 40
+LIVE_S, FAULTY_S = 15, 25
 """Seconds of a clip before its last picture stays, and of a fault."""
-SECONDS_OF_CLIP = 90
+SECONDS_OF_CLIP = 45
 CONFIG = CameraConfig(source="rtsp://camera")
 CHANCE = np.random.default_rng(20261127)
-NIGHTS = {"a third": 0.3, "a sixth": 0.15, "a fifteenth": 0.07}
+NIGHTS = {"a fifth": 0.2, "a fifteenth": 0.07}
+"""Parts of the brightness."""
+
+QUIET = 150
+"""Pictures of noise, which are repeated."""
+
 NOISE = (0.6, 1.5)
 """Standard deviations of a sensor's noise, in levels."""
 
@@ -165,11 +172,12 @@ def damaged(path: Path) -> Iterator[Frame]:
     with av.logging.Capture() as log:
         stream = Stream(Request(str(path), "", 0, 5.0), log)
         number = 0
-        for packet in stream.packets():
-            for picture in stream.decode(packet):
-                log.clear()
-                yield Frame(picture.frame.to_ndarray(format="bgr24"), number * NS // 25, damaged=stream.damaged)
-                number += 1
+        with suppress(EndedError):
+            for packet in stream.packets():
+                for picture in stream.decode(packet):
+                    log.clear()
+                    yield Frame(picture.frame.to_ndarray(format="bgr24"), number * NS // 25, damaged=stream.damaged)
+                    number += 1
 
 
 def frozen(clips: dict[str, list[Pixels]]) -> Iterator[tuple[str, Callable[[], Iterable[Frame]]]]:
@@ -214,10 +222,10 @@ def nights(folder: Path) -> Iterator[tuple[str, Callable[[], Iterable[Pixels]]]]
                 continue
             for sigma in NOISE:
                 quiet = f"{path.stem}, {light}, quiet, noise {sigma:g}"
-                yield quiet, lambda dark=dark, sigma=sigma: list(with_noise([dark[0]] * 300, sigma))
+                yield quiet, lambda dark=dark, sigma=sigma: list(with_noise([dark[0]] * QUIET, sigma))
                 yield (
                     f"{quiet}, x264",
-                    lambda dark=dark, sigma=sigma: encoded(with_noise([dark[0]] * 300, sigma), [*X264, *rate(600)]),
+                    lambda dark=dark, sigma=sigma: encoded(with_noise([dark[0]] * QUIET, sigma), [*X264, *rate(600)]),
                 )
 
 

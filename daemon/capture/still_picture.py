@@ -13,12 +13,15 @@ such a spot are left out. docs/decisions/0068-frozen-pictures.md has the measure
 """
 
 import itertools
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.picture_sample import ROWS, PictureSample
 from edgemeta.daemon.runtime.clock import NS
+
+Number = TypeVar("Number", np.int16, np.float32)
 
 SAMPLES = 48
 """Most samples of a window."""
@@ -73,7 +76,8 @@ class StillPicture:
 
     def _forget(self) -> None:
         self._times = np.zeros(0, np.int64)
-        self._samples: list[PictureSample] = []
+        self._blocks = np.zeros((0, 0, 0), np.float32)  # [n, rows, columns]
+        self._points = np.zeros((0, 0, 0), np.int16)  # [n, rows, points]
         self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels
         self.rows: NDArray[np.bool_] = np.ones(0, np.bool_)
         """Rows of blocks that are compared, those without a clock drawn over them; none before the first window."""
@@ -85,7 +89,7 @@ class StillPicture:
     def add(self, sample: PictureSample, now_ns: int) -> None:
         """Add a sample and decide again. Samples of another shape are a change."""
         self._due_ns = now_ns + self._interval_ns
-        if self._samples and self._samples[-1].points.shape != sample.points.shape:
+        if len(self._times) and self._points.shape[1:] != sample.points.shape:
             self._forget()
             self.still = False
         self._append(sample, now_ns)
@@ -97,8 +101,9 @@ class StillPicture:
         old = self._times < now_ns - self._window_ns - self._interval_ns
         first = min(int(old.sum()), max(0, len(old) + 1 - FEWEST))
         self._times = np.append(self._times[first:], now_ns)
-        self._samples = [*self._samples[first:], sample]
-        new = np.abs(np.stack([each.points for each in self._samples]).astype(np.int16) - sample.points).mean(axis=2)
+        self._blocks = _with(self._blocks[first:], sample.blocks)
+        self._points = _with(self._points[first:], sample.points.astype(np.int16))
+        new = np.abs(self._points - self._points[-1]).sum(axis=2, dtype=np.int32) / sample.points.shape[1]
         distances = np.zeros((len(new), *new.shape), np.float32)
         if len(new) > 1:
             distances[:-1, :-1] = self._distances[first:, first:]
@@ -107,14 +112,17 @@ class StillPicture:
 
     def _decide(self, now_ns: int) -> None:
         """Decide from a whole window."""
-        blocks = np.stack([sample.blocks for sample in self._samples])
+        blocks = self._blocks
         limit = max(MOTION, MOTION_PART * float(np.ptp(blocks.mean(axis=0)))) * (LEAVE if self.still else 1)
-        rows = _rows_without_clock(blocks)
+        moves = (blocks.max(axis=0) - blocks.min(axis=0) > limit).any(axis=1)
+        may_be_clock = 0 < moves.sum() <= 3 * CLOCK_ROWS
+        rows = _rows_without_clock(blocks) if may_be_clock else np.ones(len(moves), np.bool_)
         self.rows = rows & self.rows if self.still else rows
-        twins = self._distance_of_twins()
-        if (np.ptp(blocks, axis=0)[self.rows] > limit).any():
+        if moves[self.rows].any():
             self.still = False
-        elif twins <= TWIN:
+            return
+        twins = self._distance_of_twins()
+        if twins <= TWIN:
             self.still, self._twin_ns = True, now_ns
         elif twins < NOISE:
             self._twin_ns = now_ns
@@ -128,6 +136,11 @@ class StillPicture:
         typical = float(np.median(distances[far]))
         twins = np.where(far, distances, np.inf).min(axis=1)
         return float(np.percentile(twins, NEAREST)) / typical if typical > EQUAL else 0.0
+
+
+def _with(kept: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
+    """Return samples [n, ...] with another one."""
+    return np.concatenate((kept, new[np.newaxis])) if len(kept) else new[np.newaxis]
 
 
 def _rows_without_clock(blocks: NDArray[np.float32]) -> NDArray[np.bool_]:
