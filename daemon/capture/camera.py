@@ -181,7 +181,7 @@ class Camera:
 
     def _may_open(self) -> bool:
         """Wait until the load allows to open the source; return False when stopping."""
-        while not self._stopping.is_set() and (seconds := self._load.opens_in(self.runs > 0)):
+        while not self._stopping.is_set() and (seconds := self._load.opens_in()):
             if seconds > APART and self.status is not None and self.status.state is CameraState.OPENING:
                 self._set_status(CameraState.OPENING, "waits until the service is not overloaded any more")
             self.heartbeat.expect_within("waiting to open its source", seconds + GRACE)

@@ -20,13 +20,13 @@ LOOK_AGAIN = 0.5
 class CameraLoad:
     """Asked and told by a camera's thread.
 
-    opens_in: seconds until its source may be opened, 0 for now; the argument says whether it has run before.
+    opens_in: seconds until its source may be opened, 0 for now.
     opened: its source has given a frame, or failed.
     is_behind: whether another frame would only replace one that nobody has taken, on a machine without time for it.
     missed: frames that were due and not read, which are therefore not captured.
     """
 
-    opens_in: Callable[[bool], float] = lambda _: 0.0
+    opens_in: Callable[[], float] = lambda: 0.0
     opened: Callable[[], None] = lambda: None
     is_behind: Callable[[], bool] = lambda: False
     missed: Callable[[int], None] = lambda _: None

@@ -333,7 +333,7 @@ class Service:
     def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
         load = CameraLoad(
-            opens_in=partial(self._openings.opens_in, name),
+            opens_in=lambda: self._openings.opens_in(name, has_run=self._frames.counts(name)[0] > 0),
             opened=partial(self._openings.opened, name),
             is_behind=lambda: self._load.is_starved and self._frames.is_waiting(name),
             missed=self._counters[name].add_missed,

@@ -269,7 +269,7 @@ def test_an_unstable_camera_is_logged_once(
 def test_a_camera_waits_to_be_opened_and_says_why(start: Any) -> None:
     allowed = threading.Event()
     source = Scripted(1)
-    _, watch = start(source, CameraLoad(opens_in=lambda _: 0.0 if allowed.is_set() else 0.06))
+    _, watch = start(source, CameraLoad(opens_in=lambda: 0.0 if allowed.is_set() else 0.06))
     watch.wait(lambda: len(watch.told) == 2)
     assert watch.told[1].description == "opening: waits until the service is not overloaded any more"
     assert source.opened == 0
