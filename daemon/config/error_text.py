@@ -36,9 +36,9 @@ def reason_of(error: BaseException) -> str:
         case EdgemetaError():
             return str(error)
         case MemoryError():
-            return "there is too little memory"
+            return "too little memory"
         case RecursionError():
-            return "it is nested too deeply"
+            return "too deep a nesting"
         case OSError(filename=str(path), strerror=str(reason)):
             return f"{shortened(path)}: {reason}"
         case _:

@@ -238,7 +238,7 @@ def _known_keys(section: type[BaseModel], path: KeyPath) -> str:
 def _shown(path: KeyPath, value: object) -> str:
     """Return a short description of a value, without secrets."""
     if path and path[-1] in SECRETS:
-        return "a value (not shown)"
+        return "a number (not shown), not in quotes" if isinstance(value, int | float) else "a value (not shown)"
     if path and path[-1] == "source" and isinstance(value, str):
         return "an address (not shown)"
     return shown(without_addresses(value) if isinstance(value, str) else value)

@@ -171,7 +171,7 @@ def test_the_watch_reloads_and_reports_nothing_without_a_change(
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (MemoryError(), "there is too little memory"),
+        (MemoryError(), "too little memory"),
         (OSError(5, "Input/output error", "/data/model"), "/data/model: Input/output error"),
         (RuntimeError("rtsp://me:geheim@camera/x"), "RuntimeError: rtsp://camera"),
     ],
