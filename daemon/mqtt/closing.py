@@ -6,7 +6,7 @@ from typing import Any
 LISTENS_WITHIN = 0.5
 """Seconds within which a broker that still runs accepts a TCP connection."""
 
-IDLE_FROM = 1.0
+IDLE_FROM = 2.0
 """Seconds without traffic from which an idle connection may have been ended by what is between."""
 
 

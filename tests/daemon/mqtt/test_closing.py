@@ -11,6 +11,6 @@ def test_a_broker_that_accepts_no_connection_has_stopped() -> None:
         assert explanation(peer, 0.0) is None
         idle = explanation(peer, 3 * IDLE_FROM)
         assert idle is not None
-        assert "after 3 s without traffic" in idle
+        assert "after 6 s without traffic" in idle
     for seconds in (0.0, 3 * IDLE_FROM):
         assert explanation(peer, seconds) == "and accepts no connection now: it stops or restarts"
