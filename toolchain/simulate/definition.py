@@ -87,8 +87,8 @@ def _words(x: Tensor, counter: Tensor) -> Tensor:
 
 
 def row_elements(x: Tensor) -> int:
-    """Elements of x[i]."""
-    return max(1, x.numel() // x.shape[0]) if x.ndim else 1
+    """Elements of x[i]; 1 without any."""
+    return max(1, x.numel() // max(1, x.shape[0])) if x.ndim else 1
 
 
 def _packed(flags: Tensor, like: Tensor) -> Tensor:

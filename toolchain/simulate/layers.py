@@ -1,5 +1,6 @@
 """Which modules rules are for, what each of them multiplies, and which ones cannot be rounded."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
@@ -7,13 +8,16 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Float32, Format
+from edgemeta.toolchain.simulate.formats import Float32, Format, Integer
+from edgemeta.toolchain.simulate.products import MatMul, Operand
 from edgemeta.toolchain.simulate.rules import ROLES, Rules, rule_without
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
 """They look rows of their weights up: these are rounded, what they read are indices."""
-LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED, nn.Linear, *LOOKUPS)
+ROLES_OF = {MatMul: ("gradient",), Operand: ("activation",), **dict.fromkeys(LOOKUPS, ROLES[1:])}
+"""Roles of the kinds that do not have all of them."""
+LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *TRANSPOSED, nn.Linear, *LOOKUPS, MatMul, Operand)
 """Kinds of modules that rules are for."""
 
 
@@ -61,9 +65,11 @@ def channels(layer: nn.Module, role: str, blocks: bool) -> tuple[int, int]:
     layer reads or gives the axis before rows and columns, counted from the last, as there may be no batch. A row of an
     embedding is what the next layer sums over.
     """
-    weight: Any = layer.weight
+    if isinstance(layer, MatMul | Operand):
+        return layer.axis if isinstance(layer, Operand) else -1, 1
     if isinstance(layer, LOOKUPS):
         return (-1 if role == "gradient" else 1), layer.embedding_dim
+    weight: Any = layer.weight
     if role in ("weight", "weight_gradient"):
         output = 1 if isinstance(layer, TRANSPOSED) else 0
         axis = 1 - output if blocks else output
@@ -75,12 +81,18 @@ def channels(layer: nn.Module, role: str, blocks: bool) -> tuple[int, int]:
 
 def rounds(layer: nn.Module, role: str, kind: Format) -> bool:
     """Whether a format of this role rounds anything of the layer."""
-    return not isinstance(kind, Float32) and not (role == "activation" and isinstance(layer, LOOKUPS))
+    roles = next((roles for each, roles in ROLES_OF.items() if isinstance(layer, each)), ROLES)
+    return not isinstance(kind, Float32) and role in roles
 
 
-def check_weights(name: str, layer: nn.Module, roles: tuple[str, ...]) -> None:
-    """Raise SimulateError for weights that cannot be rounded in these roles."""
-    if not roles:
+def check_layer(name: str, layer: nn.Module, formats: Mapping[str, Format]) -> None:
+    """Raise SimulateError for weights, or factors of a product, that cannot be rounded in these formats, by role."""
+    roles = [role for role, kind in formats.items() if rounds(layer, role, kind)]
+    if isinstance(layer, Operand):
+        kind = formats.get("activation")
+        if isinstance(kind, Integer) and kind.per_channel:
+            raise SimulateError(f"layer {name} is a factor of a product and has one range, found `per_channel`")
+    if not roles or isinstance(layer, MatMul | Operand):
         return
     if "weight" not in layer._parameters and not parametrize.is_parametrized(layer, "weight"):
         raise SimulateError(

@@ -17,7 +17,7 @@ from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
 from edgemeta.toolchain.simulate.calls import check_attention, watch_first_passes
 from edgemeta.toolchain.simulate.formats import Block, Float32
-from edgemeta.toolchain.simulate.layers import channels, check_weights, layers_of, rounds
+from edgemeta.toolchain.simulate.layers import channels, check_layer, layers_of, rounds
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rounded_weight import QUANTIZERS, WeightGradient, round_weight, watch_passes
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
@@ -38,7 +38,7 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
     layers = layers_of(model, rules)
     check_attention(model, rules)
     for name, layer in layers.items():
-        check_weights(name, layer, rules.rounded_roles(name))
+        check_layer(name, layer, rules.formats_of(name))
     progress = Progress(model, rules.seed)
     watch_passes(model, progress)
     number = 0

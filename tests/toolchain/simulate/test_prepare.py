@@ -204,6 +204,12 @@ def test_an_activation_that_was_never_observed() -> None:
         model(batch())
 
 
+def test_a_batch_without_images() -> None:
+    model = prepare(nn.Sequential(nn.Linear(4, 3)), rules(INT8))
+    model(torch.zeros(0, 4)).sum().backward()
+    assert model[0].weight.grad.abs().sum() == 0
+
+
 def test_observers() -> None:
     """The range only widens, or follows slowly."""
     for observer, expected in (("min_max", [-4.0, 3.0]), ("moving_average", [-1.0 - 0.1 * 3, 3.0 - 0.1 * 2])):

@@ -15,6 +15,9 @@ from edgemeta.toolchain.train.designs import Design, Family
 Schedule = Literal["cosine", "linear", "constant"]
 """How the learning rate goes to zero after the warm-up."""
 
+_CHECKPOINT = 2
+"""Form of the checkpoints: in the first one the parameters of layers under rules had other names."""
+
 
 class NetworkConfig(BaseModel):
     """The network, as `edgemeta train` has it. size: side of its input, pixels; None: that of the images."""
@@ -95,7 +98,7 @@ class TrainingConfig(BaseModel):
 
     def digest(self, design: Design, start: str | None) -> str:
         """SHA-256 (hex) of everything but the data that decides the steps; start: digest of the first weights."""
-        whole = {**self.model_dump(mode="json"), "network": vars(design), "start": start}
+        whole = {**self.model_dump(mode="json"), "network": vars(design), "start": start, "checkpoint": _CHECKPOINT}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
