@@ -39,13 +39,14 @@ class StreamProcess:
         self._ended: str | None = None
         self.server: socket.socket | None = None
         """The connection to the stream's server: the process reads it, this end only looks at its state."""
+        self._id: int | None = None
         try:
             self._memory = os.memfd_create("pictures", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             fcntl.fcntl(self._memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)  # what is mapped here stays there
             self._id = FORK_SERVER.start(far, self._memory)
             self._connection.send(packed(request))
         except OSError:
-            self._release()
+            self.end()
             raise
         finally:
             far.close()
@@ -91,7 +92,7 @@ class StreamProcess:
     def _how_ended(self) -> str:
         """End it once; return how it ended."""
         if self._ended is None:
-            status = FORK_SERVER.end(self._id)
+            status = FORK_SERVER.end(self._id) if self._id is not None else None
             if status is None:
                 self._ended = "lost its process with the parent of all streams' processes"
             else:

@@ -1,6 +1,7 @@
 """Network cameras: a real RTSP server, and MJPEG over HTTP; one that stops, one that stalls."""
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ import pytest
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.capture.sources.stream.forkserver import FORK_SERVER
 from edgemeta.daemon.capture.sources.stream.source import StreamSource
 from edgemeta.daemon.config.source_address import SourceAddress
 from rig.waiting import wait_until
@@ -263,6 +265,32 @@ def test_a_process_that_dies_is_one_cameras_failure(mjpeg: Callable[[int], str])
     second.read()
     for each in (first, second):
         each.close()
+
+
+def test_the_parent_of_the_processes_is_started_again(mjpeg: Callable[[int], str]) -> None:
+    source = make_source(SourceSpec(SourceAddress(mjpeg(100_000)), timeout=20))
+    source.open()
+    source.read()
+    assert FORK_SERVER._process is not None
+    FORK_SERVER._process.kill()
+    with pytest.raises(SourceError, match="lost its process with the parent of all streams"):  # noqa: PT012
+        while True:
+            source.read()  # what had been said before
+    source.close()
+    source.open()
+    source.read()
+    source.close()
+
+
+def test_without_a_process_it_is_this_camera_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(FORK_SERVER, "start", refuse)
+    source = make_source(SourceSpec(SourceAddress("rtsp://127.0.0.1:9/"), timeout=20))
+    with pytest.raises(SourceError, match=r"has no process of its own: Resource temporarily unavailable"):
+        source.open()
+    source.close()
 
 
 def test_a_decoder_that_hangs_is_killed(mjpeg: Callable[[int], str]) -> None:
