@@ -50,15 +50,14 @@ class Histogram:
     def merge(self, other: "Histogram") -> None:
         """Count the values of another histogram as well."""
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        self.width = max(self.width, other.width)
-        self._cover()
+        self._cover(other.width)
         bins = np.floor(other.centres / self.width).astype(np.int64) - self._first
         self.counts += np.bincount(np.clip(bins, 0, BINS - 1), other.counts, BINS).astype(np.int64)
         self.zeros += other.zeros
 
-    def _cover(self) -> None:
-        """Double the width and move the first bin until least .. greatest lies inside."""
-        width = self.width
+    def _cover(self, least_width: float = 0.0) -> None:
+        """Double the width, to `least_width` at least, and move the first bin until least .. greatest lies inside."""
+        width = max(self.width, least_width)
         while math.floor(self.greatest / width) - math.floor(self.least / width) >= BINS - 1:
             width *= 2
         first = math.floor(self.least / width)

@@ -1,6 +1,7 @@
 """Histograms that grow with their values."""
 
 import numpy as np
+import pytest
 
 from edgemeta.toolchain.quantize.histogram import BINS, Histogram
 
@@ -39,3 +40,14 @@ def test_one_sided_values_use_all_bins() -> None:
 def test_nothing_but_zeros() -> None:
     histogram = filled(np.zeros(9))
     assert (histogram.least, histogram.greatest, histogram.total) == (0, 0, 9)
+
+
+@pytest.mark.parametrize("spreads", [(1.0, 1.0), (1e-3, 700.0), (700.0, 1e-3)])
+def test_a_merged_histogram_has_the_values_of_both_in_their_bins(spreads: tuple[float, float]) -> None:
+    rng = np.random.default_rng(5)
+    parts = [rng.normal(0, spread, 3000).astype(np.float32) for spread in spreads]
+    first, second = filled(parts[0]), filled(parts[1], np.zeros(7))
+    first.merge(second)
+    edges = first.centres[0] - first.width / 2 + first.width * np.arange(BINS + 1)
+    assert (first.counts == np.histogram(np.concatenate(parts), edges)[0]).all()
+    assert (first.zeros, first.total) == (7, 6007)
