@@ -12,8 +12,9 @@ from rig.waiting import RigError, free_port, wait_until
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 
-KEEPING = ("persistence true", "autosave_interval 1", "max_inflight_messages 0", "max_queued_messages 0")
-"""Config lines: retained messages are saved every second, and a subscriber gets all messages at once."""
+KEEPING = ("persistence true", "autosave_interval 1", "max_inflight_messages 65535", "max_queued_messages 0")
+"""Config lines: retained messages are saved every second, and a subscriber gets all messages at once. (Without a limit
+of those in flight, 0, mosquitto 2.0.11 closes the connection at each message that it refuses.)"""
 
 
 class Mosquitto:
@@ -53,6 +54,10 @@ class Mosquitto:
             self.process.send_signal(number)
             self.process.wait()
             self.process = None
+
+    def reload(self) -> None:
+        """Let it read its config and its files of rights again (SIGHUP)."""
+        self._running.send_signal(signal.SIGHUP)
 
     def freeze(self) -> None:
         """Freeze it (SIGSTOP): connections stay open without answers."""

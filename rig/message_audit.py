@@ -39,11 +39,13 @@ def check_stream(frames: Mapping[int, RecordedFrame], states: Set[int], killed: 
     newest = frames[numbers[-1]]
     result = StreamResult(frames=len(numbers), missing=Counter(newest.missing))
     result.lost_frames = abs(numbers[-1] - len(numbers) - sum(newest.missing.values()))
-    state = None
+    state, before = None, 0
     for number in numbers:
         changed, state = frames[number].state != state, frames[number].state
-        if changed and number not in states and not (killed and number == numbers[-1]):
+        told = any(one in states for one in range(before + 1, number + 1))  # a frame between may have been refused
+        if changed and not told and not (killed and number == numbers[-1]):
             result.lost_states += 1
+        before = number
     return result
 
 

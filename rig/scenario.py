@@ -1,7 +1,8 @@
-"""A system with two cameras for fault tests: a clip and an RTSP camera, at 30 frames per second each.
+"""A system with five cameras for fault tests: a clip and an RTSP camera at 30 frames per second, three more at 10.
 
-The network between RTSP camera and service can fail, like the one to the broker. All promised durations are measured
-here, and what the service reports is compared with the facts.
+The network between the first RTSP camera and the service can fail, like the one to the broker; the three others are
+streams of a second server. All promised durations are measured here, and what the service reports is compared with the
+facts.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +19,7 @@ import cv2
 
 from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.model.zoo import find
+from rig.broker import KEEPING
 from rig.camera import RtspCamera
 from rig.disk import SmallDisk
 from rig.subscriber import retained
@@ -26,8 +28,9 @@ from rig.tcp_proxy import TcpProxy
 from rig.waiting import RigError, wait_until
 
 CLIP, STREET = "clip", "street"
-CAMERAS = (CLIP, STREET)
-RATE = 30
+OTHERS = ("drive", "gate", "yard")
+CAMERAS = (CLIP, STREET, *OTHERS)
+RATE, RATE_OF_OTHERS = 30, 10
 READY_WITHIN, BACK_WITHIN, STOPS_WITHIN = 1.5, 2.0, 2.0
 """Promised seconds: from start to READY, from recovery of a part to the next frame, from SIGTERM to the exit."""
 
@@ -35,6 +38,9 @@ MODELS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 CURRENT = "current.safetensors"
 DISK_TRIED_WITHIN = 90.0
 """Seconds within which a failed disk is used again: the service retries every minute at the latest."""
+
+ALL_ALLOWED = "topic readwrite #\n"
+"""Rights of every client, for mosquitto's acl_file."""
 
 CAMERA_TIMEOUT = 1.0
 WATCHDOG = 3.0
@@ -63,7 +69,12 @@ class Scenario:
         self.camera.start()
         self.camera_proxy = TcpProxy(self.camera.port)
         self.address = f"rtsp://127.0.0.1:{self.camera_proxy.port}/cam"
-        self.system = System(folder, "soak", self.config(), WATCHDOG)
+        self.others = RtspCamera(rate=RATE_OF_OTHERS)
+        self.others.start()
+        self._rights = folder / "acl"
+        self._rights.write_text(ALL_ALLOWED)
+        broker = ("allow_anonymous true", f"acl_file {self._rights}", *KEEPING)
+        self.system = System(folder, "soak", self.config(), WATCHDOG, broker)
         self.disk = SmallDisk(self.system.state) if mounts else None
         self.alone = True
         self._slack = slack
@@ -78,10 +89,21 @@ class Scenario:
             CLIP: {"source": str(self.folder / "clip.avi"), "fps": RATE, "loop": True},
             STREET: {"source": self.address, "frame_timeout": CAMERA_TIMEOUT},
         }
+        cameras |= {name: {"source": self.others.address, "frame_timeout": CAMERA_TIMEOUT} for name in OTHERS}
         for name in CAMERAS:
             cameras[name] |= changes.pop(name, {})
         keys = {"cameras": cameras, "state": {"min_frames": 1, "window_frames": 1}, "model": str(self.models / CURRENT)}
         return keys | {"swap": {"model_folder": str(self.models)}, "watch_files": False} | changes
+
+    def forbid(self, topic: str | None) -> None:
+        """Let the broker refuse all messages on a topic of the device for good; None allows everything again."""
+        self._rights.write_text(ALL_ALLOWED + (f"topic deny edgemeta/soak/{topic}\n" if topic else ""))
+        self.system.broker.reload()
+
+    def frames_of(self, *cameras: str) -> Callable[[float], float]:
+        """Start to wait for a live frame of each camera; the result waits, and returns the seconds since `began`."""
+        awaited = [self.system.subscriber.next_frame(name) for name in cameras]
+        return lambda began: max(frame.within(began) for frame in awaited)
 
     def put_model(self, name: str) -> None:
         """Write a shipped model to the configured model file."""
@@ -180,7 +202,7 @@ class Scenario:
         self.wait_for_status(
             "connected",
             *(f"camera {name} running" for name in CAMERAS),
-            but=("not connected", "hangs", "model refused"),
+            but=("not connected", "refuses", "hangs", "model refused"),
         )
         self.held.append({"pid": self.system.running.process.pid, **self.system.running.holds})
 
@@ -198,5 +220,6 @@ class Scenario:
         self.system.close()
         self.camera_proxy.close()
         self.camera.kill()
+        self.others.kill()
         if self.disk is not None:
             self.disk.close()

@@ -146,20 +146,24 @@ class ManagedService:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
+    def stream_processes(self) -> list[int]:
+        """The parent of the processes that read network streams, then those processes; empty without one."""
+        for child in _children(self.process.pid):
+            if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return [child, *_children(child)]
+        return []
+
+    @property
     def holds(self) -> dict[str, int]:
         """Resident memory in KiB, and the numbers of threads, open files and children of the process."""
         process = Path(f"/proc/{self.process.pid}")
         status = (process / "status").read_text("utf-8")
         tasks = list((process / "task").iterdir())
-        children = 0
-        for task in tasks:
-            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile has none
-                children += len((task / "children").read_text("utf-8").split())
         return {
             "rss_kib": int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]),
             "threads": len(tasks),
             "files": len(list((process / "fd").iterdir())),
-            "children": children,
+            "children": len(_children(self.process.pid)),
         }
 
     def _watch(self) -> None:
@@ -175,3 +179,12 @@ class ManagedService:
                 self.process.wait(5.0)
             except subprocess.TimeoutExpired:
                 self.process.kill()
+
+
+def _children(process: int) -> list[int]:
+    """Return the children of a process, whichever of its threads started them."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile has none
+            found += [int(word) for word in (task / "children").read_text("utf-8").split()]
+    return found

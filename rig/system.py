@@ -51,6 +51,11 @@ class System:
         self.pending: set[tuple[str, int]] = set()
 
     @property
+    def outbox(self) -> Path:
+        """The service's outbox file."""
+        return self.state / f"outbox-{self.device}.sqlite3"
+
+    @property
     def running(self) -> ManagedService:
         """The service, which must have been started."""
         assert self.service is not None, "the service was not started"
@@ -106,7 +111,7 @@ class System:
         """Record, after the service was killed, the time and the messages in its outbox file."""
         if boots := self.subscriber.audit.boots:
             self.killed[boots[-1]] = datetime.now(timezone.utc)
-        name = f"outbox-{self.device}.sqlite3"
+        name = self.outbox.name
         with tempfile.TemporaryDirectory() as copy:
             for part in self.state.glob(f"{name}*"):
                 shutil.copy(part, copy)
