@@ -99,7 +99,7 @@ def config_refused(scenario: Scenario) -> Iterator[None]:
     changes, expected = scenario.random.choice(
         (
             ({"top_k": 0}, "top_k: found 0, expected at least 1"),
-            ({"model": "m" * 300}, "model"),
+            ({"data_folder": "d" * 300}, "data_folder"),
             ({"mqtt": {"username": "user", "password_file": str(pipe)}}, "password_file"),
         )
     )
@@ -108,8 +108,9 @@ def config_refused(scenario: Scenario) -> Iterator[None]:
     if "config not reloaded: " not in said or expected not in said:
         raise RigError(f"a wrong config was not refused: {said}")
     scenario.system.write_config()
-    if scenario.retained("info") != before:
-        raise RigError("a wrong config changed something")
+    if (after := scenario.retained("info")) != before:
+        changed = {key: (value, after[key]) for key, value in before.items() if after[key] != value}
+        raise RigError(f"a wrong config changed something: {changed}")
     yield
     scenario.system.running.reload()
 
