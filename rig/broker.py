@@ -13,8 +13,8 @@ from rig.waiting import RigError, free_port, wait_until
 PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 
 KEEPING = ("persistence true", "autosave_interval 1", "max_inflight_messages 0", "max_queued_messages 1000000")
-"""Config lines: retained messages are saved every second, and a subscriber gets all messages at once. (Without a limit of
-those queued, 0, mosquitto 2.0.11 closes the connection at each message that it refuses.)"""
+"""Config lines: retained messages are saved every second, and a subscriber gets all messages at once. (Without a limit
+of those queued, 0, mosquitto 2.0.11 closes the connection at each message that it refuses.)"""
 
 
 class Mosquitto:
