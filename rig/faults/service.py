@@ -43,17 +43,13 @@ def service_starved(scenario: Scenario) -> Iterator[None]:
     yield from _aborted(scenario)
 
 
-@fault("service", "a camera's thread hangs until the watchdog aborts the service")
+@fault("service", "the parent of the streams' processes hangs until the watchdog aborts the service")
 def thread_hangs(scenario: Scenario) -> Iterator[None]:
-    """Reading a pipe without a writer blocks for ever. The other camera's frames do not feed the watchdog."""
-    pipes = scenario.folder / "pipes"
-    pipes.mkdir(exist_ok=True)
-    if not (pipes / "1.png").exists():
-        os.mkfifo(pipes / "1.png")
-    scenario.system.write_config(**scenario.config(clip={"source": str(pipes), "frame_timeout": 0.1}))
-    scenario.system.running.process.send_signal(signal.SIGHUP)  # what comes of it may wait for frames: a swap back, say
-    scenario.system.running.manager.wait("camera clip hangs")
-    scenario.system.write_config()
+    """SIGSTOP, and the end of a stream, whose camera then waits. The other cameras' frames do not feed the watchdog."""
+    parent, *_, stream = scenario.system.running.stream_processes
+    os.kill(parent, signal.SIGSTOP)
+    os.kill(stream, signal.SIGKILL)
+    scenario.system.running.manager.wait(" hangs")
     yield from _aborted(scenario)
 
 
