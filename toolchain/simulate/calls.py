@@ -173,7 +173,8 @@ class _Pass(TorchDispatchMode):  # type: ignore[no-untyped-call]
             roles = [role for role in ROLES if any(role in self._rules.rounded_roles(name) for name in where)]
             yield (
                 f"the network multiplies in {which} past its layers, where nothing can be rounded; expected layers, "
-                f"such as MatMul of simulate.products, or a last rule {rule_without(set(where), self._modules, roles or ROLES)}"
+                "such as MatMul of simulate.products, or a last rule "
+                f"{rule_without(where, self._modules, roles or ROLES)}"
             )
         for name in self._layers:
             if self._weight_of(name) is not None and name in self._called and name not in self._rounded:
