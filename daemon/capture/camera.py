@@ -16,6 +16,7 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
+from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
@@ -32,6 +33,9 @@ STEADY_AFTER_NS = 5 * NS
 
 RAN_AFTER_NS = 2 * NS
 """How long a source must run before it is opened again at once where nothing is wrong with it."""
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks whether a login that was refused has changed."""
 
 REPORTED_EVERY_NS = 10 * NS
 """How often further failures are reported while nothing else changes: an offline camera fails twice a second."""
@@ -161,14 +165,14 @@ class Camera:
                 self.heartbeat.clear()
                 return
             except SourceError as error:
-                delay = self._fail(error)
+                delay, changed = self._fail(error), error.changed
             else:
                 break
             finally:
                 self._load.opened()
                 self._source.close()
             self.heartbeat.expect_within("waiting for the next attempt", delay + GRACE)
-            self._stopping.wait(delay)
+            self._wait(delay, changed)
         self.heartbeat.clear()
 
     def _fail(self, error: SourceError) -> float:
@@ -178,6 +182,13 @@ class Camera:
         if not (ran and error.retry is Retry.RESUME):
             self._set_status(CameraState.FAILED, str(error))
         return self._delays.after(error.retry, ran)
+
+    def _wait(self, seconds: float, changed: Callable[[], bool] | None) -> None:
+        """Wait for the next attempt, or until what was refused has changed."""
+        deadline = Deadline(seconds)
+        while deadline.left and not self._stopping.wait(min(deadline.left, LOOK_EVERY)):
+            if changed is not None and changed():
+                return
 
     def _may_open(self) -> bool:
         """Wait until the load allows to open the source; return False when stopping."""

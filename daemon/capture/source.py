@@ -23,9 +23,11 @@ Pixels: TypeAlias = NDArray[np.uint8]
 class SourceError(EdgemetaError):
     """A source that cannot be opened or delivers no frame, with the reason in one sentence; it is reopened later."""
 
-    def __init__(self, reason: str, retry: Retry = Retry.SOON) -> None:
+    def __init__(self, reason: str, retry: Retry = Retry.SOON, changed: Callable[[], bool] | None = None) -> None:
+        """Note when to retry. changed: whether what was refused, such as a password, is another by now."""
         super().__init__(reason)
         self.retry = retry
+        self.changed = changed
 
 
 class SourceSilentError(SourceError):

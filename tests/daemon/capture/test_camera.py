@@ -402,3 +402,12 @@ def test_without_a_thread_it_is_this_camera_that_fails(monkeypatch: pytest.Monke
     camera.stop()
     camera.join(1)
     assert watch.states == ["opening", "failed", "stopped"]
+
+
+def test_a_corrected_login_is_tried_before_its_time(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemeta.daemon.capture.camera.LOOK_EVERY", 0.01)
+    corrected = threading.Event()
+    _, watch = start(Scripted(SourceError("refused the login", Retry.LATE, corrected.is_set), 50))
+    watch.wait(lambda: watch.states[-1] == "failed")
+    corrected.set()
+    watch.wait(lambda: watch.frames == [50])

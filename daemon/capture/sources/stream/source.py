@@ -41,6 +41,7 @@ class StreamSource:
         self._watch: ServerWatch | None = None
         self._link: BusyLink | None = None
         self._unanswered = False
+        self._used = ""
         self._polled = self._opened = False
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
 
@@ -85,9 +86,16 @@ class StreamSource:
         if tls.ca_file is not None and not os.access(tls.ca_file, os.R_OK):
             raise SourceError(f"{self._name} needs the certificates in {tls.ca_file}, which cannot be read")
         ca_file = tls.ca_file or ssl.get_default_verify_paths().cafile
-        text = spec.target().text
+        self._used = text = spec.target().text
         patience = spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
         return Request(text, spec.address.host, spec.address.port, patience, self._unanswered, ca_file, tls.verify)
+
+    def _login_changed(self) -> bool:
+        """Whether the files or variables of the login give another one than at the last opening."""
+        try:
+            return self._spec.target().text != self._used
+        except SourceError:  # a file that is being written
+            return False
 
     def _next_picture(self, process: StreamProcess) -> Picture:
         """Wait for a picture. Raises SourceError, SourceWaiting, ProcessEndedError."""
@@ -111,7 +119,7 @@ class StreamSource:
                     raise SourceWaiting("waiting for a key frame")
                 case Failed(reason, retry, unanswered):
                     self._unanswered = unanswered
-                    raise SourceError(f"{self._name} {reason}", Retry(retry))
+                    raise SourceError(f"{self._name} {reason}", Retry(retry), self._login_changed)
             if self._link is not None and not self._link.look_in:
                 self._link.look()
                 continue

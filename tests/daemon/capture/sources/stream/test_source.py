@@ -25,6 +25,7 @@ from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
 from edgemeta.daemon.capture.sources.stream.forkserver import FORK_SERVER
 from edgemeta.daemon.capture.sources.stream.source import StreamSource
+from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.source_address import SourceAddress
 from rig.waiting import wait_until
 
@@ -202,6 +203,21 @@ def test_each_cause_has_its_reason(answers: tuple[str, list[str]], path: str) ->
         source.close()
     assert raised.value.retry is retry
     assert "geheim" not in str(raised.value)
+
+
+def test_a_login_that_is_corrected_in_its_file(answers: tuple[str, list[str]], tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("wrong\n")
+    config = CameraConfig(source=f"{answers[0]}/401", username="u", password_file=str(file))
+    source = make_source(SourceSpec.of(config))
+    source.open()
+    with pytest.raises(SourceError, match="refused the login") as raised:
+        source.read()
+    source.close()
+    assert raised.value.changed is not None
+    assert not raised.value.changed()
+    file.write_text("right\n")
+    assert raised.value.changed()
 
 
 def test_an_unknown_host() -> None:
