@@ -62,20 +62,26 @@ def test_every_limit_of_every_field(operator: Operator) -> None:
     assert_all_equal(limits(operator))
 
 
+@pytest.mark.gate("a minute in all: every tensor is computed once more by the oracle")
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_the_reference_equals_the_oracle_at_every_limit(operator: Operator) -> None:
+    assert_all_equal(limits(operator), with_oracle=True)
+
+
 @pytest.mark.parametrize("name", ["conv-1x1", "depthwise", "dense"])
 def test_accumulators_at_both_ends_of_int32(name: str) -> None:
     assert_all_equal(sums_at_the_ends(BY_NAME[name]))
 
 
 @SLOW
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 def test_every_pair_with_every_limit(operator: Operator) -> None:
     assert_all_equal(pairs_of_limits(operator))
 
 
 @SLOW
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 def test_all_combinations_of_limits(operator: Operator) -> None:
-    assert_all_equal(whole_products(operator), with_oracle=True)
+    assert_all_equal(whole_products(operator))
