@@ -116,6 +116,7 @@ class FullDisk:
         wait_until(lambda: self.observer.waiting >= MESSAGES_FIRST, f"{MESSAGES_FIRST} messages that wait", 120)
         self.observer.full.set()
         self._pass(0.3)
+        wait_until(lambda: self.observer.places[-1] == "memory", "the file to have no more room", 120)
         self._broker_returns()
         self._pass(0.2)
         rig.proxy.reset()
