@@ -4,13 +4,11 @@ Every connection has a new paho client, so nothing is left over from a broken on
 waits in the outbox.
 """
 
-import logging
 import select
 import socket
 import ssl
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,20 +26,20 @@ from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_pack
 from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
 from edgemeta.daemon.mqtt.closing import explanation
 from edgemeta.daemon.mqtt.in_flight import InFlight
+from edgemeta.daemon.mqtt.last_error import LastError
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.packed_properties import PackedProperties
 from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, closed, loss, refusal
-from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
-from edgemeta.daemon.mqtt.suspects import Suspect, Suspects, key_of, message_sent, subscription_sent
+from edgemeta.daemon.mqtt.subscriber import Subscriber
+from edgemeta.daemon.mqtt.subscriptions import LONGEST
+from edgemeta.daemon.mqtt.suspects import Suspect, Suspects, key_of, message_sent
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
 from edgemeta.daemon.mqtt.trials import Trials
 from edgemeta.daemon.mqtt.wakeup import Wakeup
 from edgemeta.daemon.mqtt.window import Window
 from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
-
-log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT = 10.0
 """Seconds the broker has to accept or refuse a connection."""
@@ -62,12 +60,6 @@ UNACKNOWLEDGED = 16
 """Messages of QoS 1 that a broker of MQTT 5 may send us before we have acknowledged them."""
 
 
-SUBSCRIBE_AGAIN_AFTER = 10.0
-"""Seconds until a subscription that was refused for now is tried again."""
-
-REFUSED_BY_3_1_1 = Answer(Outcome.REFUSED, "the broker gives no reason")
-
-
 class Ready(NamedTuple):
     """Result of a wait: whether there are bytes to read, and room to write."""
 
@@ -79,8 +71,7 @@ class Connection:
     """One MQTT connection. Only one thread calls its methods; `wakeup`, which any thread may set, ends its `wait`.
 
     limits: what the broker takes; before its answer, what it is assumed to. acknowledged: whether the broker has
-    acknowledged any message yet. refused: topic filters whose subscription the broker has refused. suspects: what is
-    tried alone, or left out.
+    acknowledged any message yet. subscriber: its subscriptions. suspects: what is tried alone, or left out.
     """
 
     def __init__(
@@ -98,13 +89,8 @@ class Connection:
         self._broker = f"{config.host}:{config.port}"
         self._speaks_5 = config.version == 5
         self._messages = InFlight[Delivery]()
-        self._subscriptions = InFlight[tuple[str, int]]()
         self._trials = Trials(suspects)
-        self._to_subscribe: deque[tuple[str, int]] = deque()
-        self._later: list[tuple[float, str, int]] = []
-        self._subscribed: list[tuple[str, Answer]] = []
         self.acknowledged = False
-        self.refused: set[str] = set()
         self.limits = limits
         self._settled: list[tuple[int, Answer]] = []
         self._refused_here: list[tuple[Delivery, Answer]] = []
@@ -119,7 +105,7 @@ class Connection:
         self._writing = False
         self._has_bytes = False  # read or decrypted bytes, which no poll of the socket reports
         self._keepalive_checked = 0.0
-        self._errors = _LastError()
+        self._errors = LastError()
         self._client = BufferedClient(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -133,7 +119,7 @@ class Connection:
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
-        self._client.on_subscribe = self._on_subscribe
+        self.subscriber = Subscriber(self._client, self._broker, self._trials)
         self._expiring = (
             None if config.message_expiry_interval is None else PackedProperties(config.message_expiry_interval)
         )
@@ -168,78 +154,6 @@ class Connection:
     def _limits_to_try(self) -> Sequence[BrokerLimits]:
         """MQTT 3.1.1 cannot say that the last will is refused because it is retained, or has QoS 1."""
         return () if self._speaks_5 else tuple(self.limits.narrower())
-
-    def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
-        """Subscribe to these topics; `receive` is called for each message, within `process`."""
-        self._client.on_message = lambda _client, _userdata, message: receive(_incoming(message))
-        for topic_filter in topic_filters:
-            self._client.unwanted.discard(topic_filter.encode())
-            self._subscribe(topic_filter, qos=1)
-
-    def read_retained(self, topic_filter: str, receive: Callable[[Incoming], None]) -> None:
-        """Subscribe to topics to read their retained messages; those are given to `receive` only."""
-        self._client.message_callback_add(topic_filter, lambda _client, _userdata, message: receive(_incoming(message)))
-        self._subscribe(topic_filter, qos=0)  # a burst is not to wait for our acknowledgements
-
-    def unsubscribe(self, topic_filter: str) -> None:
-        """End a subscription."""
-        if topic_filter not in self._unsent:
-            self._client.unsubscribe(topic_filter)
-        self._to_subscribe = deque(each for each in self._to_subscribe if each[0] != topic_filter)
-        self._later = [each for each in self._later if each[1] != topic_filter]
-
-    @property
-    def unanswered(self) -> Collection[str]:
-        """Topic filters whose subscription is not sent yet, or not answered."""
-        return [*(topic_filter for topic_filter, _ in self._subscriptions.waiting), *self._unsent]
-
-    @property
-    def _unsent(self) -> list[str]:
-        return [*(each[0] for each in self._to_subscribe), *(each[1] for each in self._later)]
-
-    def _subscribe(self, topic_filter: str, qos: int) -> None:
-        sent = subscription_sent(topic_filter)
-        if (until := self._trials.left_out_until(sent.key)) is not None:
-            self._later.append((until, topic_filter, qos))
-        elif self._trials.tries_alone(sent.key):
-            self._to_subscribe.append((topic_filter, qos))
-        else:
-            self._send_subscription(topic_filter, qos)
-
-    def _send_subscription(self, topic_filter: str, qos: int) -> None:
-        _, mid = self._client.subscribe(topic_filter, qos)
-        if mid is not None:
-            self._subscriptions.add(mid, (topic_filter, qos))
-            self._trials.sent(mid, subscription_sent(topic_filter), is_answered=True)
-
-    def subscribe_next(self) -> bool:
-        """Send the next of the subscriptions that are tried alone; False where it has to wait for answers."""
-        if self._to_subscribe and self._trials.may_send(subscription_sent(self._to_subscribe[0][0]).key):
-            self._send_subscription(*self._to_subscribe.popleft())
-        return not self._to_subscribe and not self._trials.is_running
-
-    def subscribe_later(self) -> None:
-        """Try the subscriptions again that were left out, or refused for now, for a time that is over."""
-        now = time.monotonic()
-        due = [each for each in self._later if each[0] <= now]
-        self._later = [each for each in self._later if each[0] > now]
-        for _, topic_filter, qos in due:
-            self._subscribe(topic_filter, qos)
-
-    def take_subscribed(self) -> list[tuple[str, Answer]]:
-        """Return the broker's answers to subscriptions since the last call, by topic filter."""
-        answers, self._subscribed = self._subscribed, []
-        return answers
-
-    def unsubscribe_flooded(self, topic: str) -> None:
-        """End the subscription of a flooded topic; of its messages that are on their way most are skipped."""
-        self.unsubscribe(topic)
-        self._client.unwanted.add(topic.encode())
-
-    def take_skipped(self) -> dict[str, int]:
-        """Return the number of messages skipped since the last call, by topic."""
-        counts, self._client.skipped = self._client.skipped, Counter()
-        return {topic.decode(): count for topic, count in counts.items()}
 
     def _connect(self) -> None:
         """Reach the broker and send the first packet. Raises TlsError, OSError, UnicodeError."""
@@ -291,7 +205,7 @@ class Connection:
     @property
     def overdue(self) -> float:
         """Seconds for which the next acknowledgement, of a message or a subscription, has been awaited."""
-        return max(self._messages.overdue, self._subscriptions.overdue)
+        return max(self._messages.overdue, self.subscriber.overdue)
 
     @property
     def expected_within(self) -> float:
@@ -456,58 +370,8 @@ class Connection:
         self._active_at = time.monotonic()
         self._trials.answered(mid)
 
-    def _on_subscribe(
-        self, _client: paho.Client, _userdata: object, mid: int, reasons: list[ReasonCode], _extra: Properties | None
-    ) -> None:
-        self._trials.answered(mid)
-        subscription = self._subscriptions.take(mid)
-        if subscription is None:
-            return
-        topic_filter, qos = subscription
-        answer = answer_of(reasons[0]) if self._speaks_5 or not reasons[0].is_failure else REFUSED_BY_3_1_1
-        if qos:
-            self._subscribed.append((topic_filter, answer))
-        if answer.outcome is Outcome.POSTPONED:
-            self._later.append((time.monotonic() + SUBSCRIBE_AGAIN_AFTER, topic_filter, qos))
-        elif answer.outcome is Outcome.REFUSED:
-            self.refused.add(topic_filter)
-            if not qos:
-                log.warning("broker %s refuses to let %s be read: %s", self._broker, topic_filter, answer.reason)
-
 
 def _packet_bytes(topic: str, payload: bytes, properties: Properties | None) -> int:
     """Bytes of a PUBLISH packet at most: header and lengths take up to 9."""
     packed = len(properties.pack()) if properties is not None else 1  # type: ignore[no-untyped-call]
     return 9 + len(topic.encode()) + packed + len(payload)
-
-
-def _incoming(message: paho.MQTTMessage) -> Incoming:
-    return Incoming(
-        message.topic,
-        bytes(message.payload),
-        message.retain,
-        getattr(message.properties, "ResponseTopic", None),
-        getattr(message.properties, "CorrelationData", None),
-    )
-
-
-class _LastError(logging.Handler):
-    """Keeps what paho logs when reading fails: only there is the TLS alert that ended a connection."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.text = ""
-        self._error: OSError | None = None
-        self.logger = logging.Logger("paho", logging.ERROR)
-        self.logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.text = record.getMessage()
-        self._error = next((each for each in record.args or () if isinstance(each, OSError)), None)
-
-    @property
-    def socket_error(self) -> str:
-        """The system's description of a network error, CLOSED where the other side has closed the connection."""
-        if self._error is None or isinstance(self._error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
-            return CLOSED
-        return self._error.strerror or str(self._error)

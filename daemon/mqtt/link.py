@@ -256,7 +256,7 @@ class MqttLink:
         self._accepted = True
         self._tried.set()
         for listener in self.listeners:
-            listener.connected(connection)
+            listener.connected(connection.subscriber, connection.limits)
         self._report_missing(connection.limits.missing(self._config.qos))
 
     def _report_missing(self, missing: str | None) -> None:
@@ -271,7 +271,7 @@ class MqttLink:
         self._accepted = False
         self._status.disconnected()
         for listener in self.listeners:
-            listener.disconnected(connection)
+            listener.disconnected(connection.subscriber)
         self._sender.disconnected()
 
     def _serve(self, connection: Connection) -> None:
@@ -315,12 +315,12 @@ class MqttLink:
         if self._status.current.state is not BrokerState.CONNECTED:
             self._status.check(connection)
         if self.inbox.is_flooding:
-            self.inbox.poll(connection)
+            self.inbox.poll(connection.subscriber)
 
     def _check(self, connection: Connection) -> None:
         """Do what is due several times a second. Raises LinkError where an acknowledgement is overdue for too long."""
         self.heartbeat.expect_within("exchanging messages with the broker", SERVES_WITHIN)
         for listener in self.listeners:
-            listener.poll(connection)
+            listener.poll(connection.subscriber)
         self._sender.poll(connection)
         self._status.check(connection)

@@ -40,11 +40,7 @@ class Head(BaseModel):
 
 
 class Reading(Protocol):
-    """A connection that can read retained messages."""
-
-    @property
-    def limits(self) -> BrokerLimits:
-        """What the broker takes."""
+    """The subscriptions of one connection, as far as they are needed here."""
 
     @property
     def unanswered(self) -> Collection[str]:
@@ -79,14 +75,14 @@ class RemovedCameras:
         self._found: set[str] = set()
         self._over_at: float | None = None
 
-    def connected(self, connection: Reading) -> None:
+    def connected(self, subscriber: Reading, limits: BrokerLimits) -> None:
         """A connection was accepted: read the retained messages."""
         self._found.clear()
-        if not (connection.limits.retain and connection.limits.wildcards):
+        if not (limits.retain and limits.wildcards):
             return
         self._over_at = time.monotonic() + QUIET
         for topic_filter in self._filters:
-            connection.read_retained(topic_filter, self.take)
+            subscriber.read_retained(topic_filter, self.take)
 
     def take(self, message: Incoming) -> None:
         """Check a message on one of the topics; one that is not retained was just sent, by this service or another."""
@@ -96,28 +92,28 @@ class RemovedCameras:
         if self._is_of_removed(message) and len(self._found) < MOST:
             self._found.add(message.topic)
 
-    def poll(self, connection: Reading) -> None:
+    def poll(self, subscriber: Reading) -> None:
         """Once all messages have arrived, clear the topics of removed cameras."""
         if self._over_at is None or time.monotonic() < self._over_at:
             return
-        if any(topic_filter in connection.unanswered for topic_filter in self._filters):
+        if any(topic_filter in subscriber.unanswered for topic_filter in self._filters):
             self._over_at = time.monotonic() + QUIET
             return
         for topic_filter in self._filters:
-            connection.unsubscribe(topic_filter)
-        self._end(connection)
+            subscriber.unsubscribe(topic_filter)
+        self._end(subscriber)
         for topic in sorted(self._found):
             log.info("%s: cleared, this camera is no longer in the config", topic, extra={"topic": topic})
             self._link.send(OutgoingMessage(topic, b"", 1, retain=True))
 
-    def disconnected(self, connection: Reading) -> None:
+    def disconnected(self, subscriber: Reading) -> None:
         """The connection ended, before or after all messages had arrived."""
         if self._over_at is not None:
-            self._end(connection)
+            self._end(subscriber)
 
-    def _end(self, connection: Reading) -> None:
+    def _end(self, subscriber: Reading) -> None:
         self._over_at = None
-        self._filters = [topic_filter for topic_filter in self._filters if topic_filter not in connection.refused]
+        self._filters = [topic_filter for topic_filter in self._filters if topic_filter not in subscriber.refused]
 
     def _is_of_removed(self, message: Incoming) -> bool:
         if len(message.payload) > LONGEST:

@@ -90,7 +90,7 @@ class Sender:
 
         Returns the seconds after which there may be more to send without a wake-up.
         """
-        if not self._direct.has_messages and not connection.subscribe_next():
+        if not self._direct.has_messages and not connection.subscriber.send_next():
             return IDLE
         while connection.has_room and (delivery := self._next()) is not None:
             if not self._publish(connection, delivery):
@@ -154,8 +154,8 @@ class Sender:
                 self._again.append(delivery)
             else:
                 self._direct.retry(topic)
-        connection.subscribe_later()
-        for topic_filter, answer in connection.take_subscribed():
+        connection.subscriber.send_due()
+        for topic_filter, answer in connection.subscriber.take_answers():
             self._refusals.subscribed(topic_filter, answer)
 
     def settle(self, delivery: Delivery, answer: Answer) -> None:

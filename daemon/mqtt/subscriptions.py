@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from paho.mqtt.client import topic_matches_sub
 
 from edgemeta.daemon.mqtt.flood_control import REASONS, FloodControl, Verdict
+from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
@@ -62,7 +63,7 @@ class Limit:
 
 
 class Subscribing(Protocol):
-    """A connection, as far as subscriptions need it."""
+    """The subscriptions of one connection, as far as they are needed here."""
 
     def subscribe(self, topic_filters: Sequence[str], receive: Callable[[Incoming], None]) -> None:
         """Subscribe, and have `receive` called for each message."""
@@ -109,34 +110,34 @@ class SubscriptionQueue:
             self._changed.notify_all()
         self._thread.join(timeout)
 
-    def connected(self, connection: Subscribing) -> None:
+    def connected(self, subscriber: Subscribing, _limits: BrokerLimits) -> None:
         """Subscribe, on a new connection, to all topics that are not flooded."""
         for control in self._controls:
             control.subscribed = False
-        self._adjust(connection)
+        self._adjust(subscriber)
 
-    def poll(self, connection: Subscribing) -> None:
+    def poll(self, subscriber: Subscribing) -> None:
         """Unsubscribe from topics that are flooded, and subscribe again after their pause."""
         if self.is_flooding:
-            skipped = connection.take_skipped()
+            skipped = subscriber.take_skipped()
             for control in self._controls:
                 control.dropped["flood"] += skipped.get(control.topic_filter, 0)
-            self._adjust(connection)
+            self._adjust(subscriber)
             self.is_flooding = any(control.is_flooded for control in self._controls)
 
-    def disconnected(self, connection: Subscribing) -> None:
+    def disconnected(self, subscriber: Subscribing) -> None:
         """The connection has ended: its subscriptions have ended with it."""
 
-    def _adjust(self, connection: Subscribing) -> None:
+    def _adjust(self, subscriber: Subscribing) -> None:
         now_ns = time.monotonic_ns()
         changed = [control for control in self._controls if control.is_wanted(now_ns) != control.subscribed]
         for control in changed:
             control.subscribed = not control.subscribed
         if wanted := [control.topic_filter for control in changed if control.subscribed]:
-            connection.subscribe(wanted, self.put)
+            subscriber.subscribe(wanted, self.put)
         for control in changed:
             if not control.subscribed:
-                connection.unsubscribe_flooded(control.topic_filter)
+                subscriber.unsubscribe_flooded(control.topic_filter)
 
     @property
     def _controls(self) -> list[FloodControl]:

@@ -172,7 +172,7 @@ def test_kinds_of_topics() -> None:
 def test_a_subscription_that_is_refused_for_now_is_tried_again(
     network: MqttProxy, broker: Any, make_subscriber: Any, make_link: Any, monkeypatch: Any, caplog: Any
 ) -> None:
-    monkeypatch.setattr("edgemeta.daemon.mqtt.connection.SUBSCRIBE_AGAIN_AFTER", 0.1)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.subscriber.SUBSCRIBE_AGAIN_AFTER", 0.1)
     heard: list[bytes] = []
     network.refuse(0x97, SUBACK)
     with caplog.at_level(logging.WARNING, "edgemeta.daemon.mqtt"):

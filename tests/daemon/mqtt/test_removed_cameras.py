@@ -223,11 +223,11 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> tuple[Sender, RemovedCameras]:
 def test_a_refused_subscription_is_not_asked_for_again(removed: tuple[Sender, RemovedCameras]) -> None:
     _, cameras = removed
     refusing, later = Connection(refused=True), Connection()
-    cameras.connected(refusing)
+    cameras.connected(refusing, refusing.limits)
     assert sorted(refusing.filters) == ["a/b/dev/+/state", "a/b/dev/+/status"]
     cameras.poll(refusing)
     cameras.disconnected(refusing)
-    cameras.connected(later)
+    cameras.connected(later, later.limits)
     assert later.filters == []
 
 
@@ -237,7 +237,7 @@ def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared
     sender, cameras = removed
     for ends_early in (True, False):
         connection = Connection()
-        cameras.connected(connection)
+        cameras.connected(connection, connection.limits)
         for number in range(MOST + 5):
             topic = f"a/b/dev/cam{number}/status"
             cameras.take(Incoming(topic, status("dev", f"cam{number}"), retained=not number % 2 or not ends_early))
@@ -252,7 +252,7 @@ def test_a_broken_connection_s_findings_are_left_and_at_most_so_many_are_cleared
 def test_without_subscriptions_with_wildcards_nothing_is_read(removed: tuple[Sender, RemovedCameras]) -> None:
     sender, cameras = removed
     connection = Connection(wildcards=False)
-    cameras.connected(connection)
+    cameras.connected(connection, connection.limits)
     cameras.poll(connection)
     cameras.disconnected(connection)
     assert (connection.filters, connection.ended, sender.sent) == ([], [], [])
@@ -261,7 +261,7 @@ def test_without_subscriptions_with_wildcards_nothing_is_read(removed: tuple[Sen
 def test_nothing_is_cleared_before_every_subscription_is_answered(removed: tuple[Sender, RemovedCameras]) -> None:
     sender, cameras = removed
     connection = Connection(answered=False)
-    cameras.connected(connection)
+    cameras.connected(connection, connection.limits)
     cameras.take(Incoming("a/b/dev/gone/status", status("dev", "gone"), retained=True))
     first = connection.filters.pop(0)  # is answered
     cameras.poll(connection)
