@@ -95,13 +95,17 @@ def _windows(core: Conv | Dense, x: Float32, most: int) -> Float32:
     return grouped.reshape(core.groups, len(chosen), -1)
 
 
+_LEAST_LEVEL = 2.0**-80
+"""Of a mean square: products of lesser numbers are too small for float32, in which moments are added."""
+
+
 def feedback_of(moments: Moments) -> Feedback:
     """The factors of rounding with error feedback: inverse(damped moments) = U^T U for each group."""
     k = moments.shape[1]
     factors = np.empty_like(moments)
     for factor, moment in zip(factors, moments, strict=True):
         level = float(np.trace(moment)) / k
-        damped = moment + np.eye(k) * (_DAMPING * level if level > 0 else 1.0)
+        damped = moment + np.eye(k) * (_DAMPING * level) if level > _LEAST_LEVEL else np.eye(k)
         factor[:] = np.linalg.cholesky(np.linalg.inv(damped)).T
     return factors
 
