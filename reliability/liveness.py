@@ -36,7 +36,7 @@ PROMISED_S = 15.0
 """Within so many seconds a fault is named."""
 
 FPS = 10
-LIVE_S, FAULTY_S = 15, 25
+LIVE_S, FAULTY_S = 12, 22
 """Seconds of a clip before its last picture stays, and of a fault."""
 SECONDS_OF_CLIP = 45
 CONFIG = CameraConfig(source="rtsp://camera")
@@ -100,7 +100,7 @@ def with_noise(pictures: Iterable[Pixels], sigma: float) -> Iterator[Pixels]:
     for picture in pictures:
         height, width, _ = picture.shape
         if not field.size:
-            field = CHANCE.normal(0.5, sigma, (height + 64, width + 64, 3)).astype(np.float32)
+            field = CHANCE.normal(0, sigma, (height + 64, width + 64, 3)).astype(np.float32)
         top, left = CHANCE.integers(0, 64, 2)
         turned = field[top : top + height, left : left + width] * CHANCE.choice((-1, 1)) + 0.5
         yield np.clip(picture + turned, 0, 255).astype(np.uint8)
@@ -204,7 +204,8 @@ def faults(one: Pixels, folder: Path) -> dict[str, Callable[[], Iterable[Frame]]
     found["black"] = lambda: in_time([np.zeros_like(one)] * FAULTY_S * FPS)
     found["black with noise"] = lambda: in_time(with_noise([np.full_like(one, 5)] * FAULTY_S * FPS, 2.0))
     found["a link that is 15 % too slow"] = lambda: too_slow(one, 0.85)
-    found["slices of H.264 are lost"] = lambda: damaged(folder / "street_cars_damaged.h264")
+    for path in folder.glob("*damaged.h264"):
+        found[f"slices of H.264 are lost, {path.stem}"] = lambda path=path: damaged(path)
     return found
 
 

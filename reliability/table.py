@@ -36,6 +36,7 @@ def rows() -> Iterator[Row]:
         _soak(),
         _camera_return(),
         _camera_failures(),
+        _liveness(),
         _swaps(),
         _command_flood(),
         _fuzz(),
@@ -104,6 +105,23 @@ def _camera_failures() -> Row:
     more = f"at most {memory} KiB and {left} files, threads or processes more; a planted leak is seen"
     measured = f"{one['failures']} failures of each of {len(grown)} kinds: {more}"
     return Row("Failures of a camera leave nothing behind", measured, "camera-failures")
+
+
+def _liveness() -> Row:
+    one = read("liveness")
+    took = [fault["after_s"] for fault in one["faults"].values()]
+    late = sum(each is None or each > one["promised_s"] for each in took)
+    stay = sum(fault["stays"] for fault in one["faults"].values())
+    measured = (
+        f"{len(took)} faults, {late} of them named later (the last after {max(took):.1f} s), {stay} said once; "
+        f"{len(one['false_alarms'])} of {one['scenes']} scenes of night with a false alarm in "
+        f"{one['minutes_of_night'] / 60:g} h; {one['us_per_frame_1080p_25fps']['mean']:.0f} µs per frame of 1080p"
+    )
+    promise = (
+        f"A picture that is frozen, black, late or damaged is named within {one['promised_s']:g} s and stays so, "
+        "and a quiet night is no alarm"
+    )
+    return Row(promise, measured, "liveness")
 
 
 def _swaps() -> Row:

@@ -216,9 +216,7 @@ class Camera:
             try:
                 frame = self._source.read()
             except SourceWaiting as waiting:
-                if (
-                    self.status is None or self.status.state is not CameraState.FROZEN
-                ):  # that stays until a frame differs
+                if not self._liveness.frozen:  # that stays until a frame differs, also where its source was reopened
                     self._set_status(CameraState.OPENING, str(waiting))
                 heard = AWAKE.now()
                 continue

@@ -50,6 +50,11 @@ class Liveness:
         self._agreed_ns = 0
 
     @property
+    def frozen(self) -> bool:
+        """Whether the picture is frozen as far as is known."""
+        return self._check.frozen
+
+    @property
     def delay(self) -> float | None:
         """Seconds by which the last frame arrived late; None where its stream does not say it."""
         return self._delay_s

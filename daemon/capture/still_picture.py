@@ -13,15 +13,12 @@ such a spot are left out. docs/decisions/0068-frozen-pictures.md has the measure
 """
 
 import itertools
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.picture_sample import ROWS, PictureSample
 from edgemeta.daemon.runtime.clock import NS
-
-Number = TypeVar("Number", np.int16, np.float32)
 
 SAMPLES = 48
 """Most samples of a window."""
@@ -77,7 +74,7 @@ class StillPicture:
     def _forget(self) -> None:
         self._times = np.zeros(0, np.int64)
         self._blocks = np.zeros((0, 0, 0), np.float32)  # [n, rows, columns]
-        self._points = np.zeros((0, 0, 0), np.int16)  # [n, rows, points]
+        self._points = np.zeros((0, 0, 0), np.float32)  # [n, rows, points]
         self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels
         self.rows: NDArray[np.bool_] = np.ones(0, np.bool_)
         """Rows of blocks that are compared, those without a clock drawn over them; none before the first window."""
@@ -102,8 +99,10 @@ class StillPicture:
         first = min(int(old.sum()), max(0, len(old) + 1 - FEWEST))
         self._times = np.append(self._times[first:], now_ns)
         self._blocks = _with(self._blocks[first:], sample.blocks)
-        self._points = _with(self._points[first:], sample.points.astype(np.int16))
-        new = np.abs(self._points - self._points[-1]).sum(axis=2, dtype=np.int32) / sample.points.shape[1]
+        self._points = _with(self._points[first:], sample.points.astype(np.float32))
+        differences = self._points - self._points[-1]
+        differences -= differences.mean(axis=2, keepdims=True)  # light that flickers is no difference
+        new = np.abs(differences, out=differences).mean(axis=2)
         distances = np.zeros((len(new), *new.shape), np.float32)
         if len(new) > 1:
             distances[:-1, :-1] = self._distances[first:, first:]
@@ -138,7 +137,7 @@ class StillPicture:
         return float(np.percentile(twins, NEAREST)) / typical if typical > EQUAL else 0.0
 
 
-def _with(kept: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
+def _with(kept: NDArray[np.float32], new: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return samples [n, ...] with another one."""
     return np.concatenate((kept, new[np.newaxis])) if len(kept) else new[np.newaxis]
 

@@ -87,6 +87,11 @@ def test_a_quiet_street_at_night_lives_by_its_noise(sigma: float) -> None:
     assert not any(judged(with_noise(NIGHT, sigma, 200)))
 
 
+def test_a_quiet_street_under_light_that_flickers_lives_by_its_noise() -> None:
+    pictures = with_noise(NIGHT, 0.6, 150)
+    assert not any(judged(picture + np.uint8(number % 3 == 0) for number, picture in enumerate(pictures)))
+
+
 def test_a_quiet_street_at_night_lives_by_its_noise_when_it_is_encoded() -> None:
     assert not any(judged(encoded(with_noise(NIGHT, 2, 200), *X264, "200k")))
 
