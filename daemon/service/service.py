@@ -1,18 +1,13 @@
 """The service: built from a plan, started, and stopped in order."""
 
 import logging
-import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgemeta import __version__
-from edgemeta.daemon.capture.camera import Camera, CameraStatus
+from edgemeta.daemon.capture.camera import CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
-from edgemeta.daemon.capture.load import CameraLoad, Openings
-from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import settings_of
@@ -22,14 +17,12 @@ from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Channel, Topics
-from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
-from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
+from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.delivery_counters import DeliveryCounters
 from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
-from edgemeta.daemon.metrics.load import LoadMonitor, Progress
-from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
+from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.link import MqttLink
@@ -39,9 +32,10 @@ from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.removed_cameras import RemovedCameras
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
-from edgemeta.daemon.runtime.clock import NS, Clock
+from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.periodic import Periodic
+from edgemeta.daemon.service.cameras import Cameras
 from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.plan import Plan
@@ -57,9 +51,6 @@ log = logging.getLogger(__name__)
 
 FIRST_CONNECT_WITHIN = 1.0
 """Seconds that cameras wait for the first connection, so that an available broker misses no frame."""
-
-CAMERAS_END_WITHIN = 0.5
-"""Seconds that a reload waits for the cameras that it restarts."""
 
 OUTBOX_NEEDS = 0.7
 """Seconds of a stop reserved for the outbox: it writes what is not acknowledged to disk."""
@@ -97,11 +88,13 @@ class Service:
             config.mqtt, client_id, topics.of(AVAILABILITY), self._outbox, delivery_counters, on_fatal
         )
         self.publisher = Publisher(self._link, topics, config.mqtt.qos)
-        self._cameras: dict[str, Camera] = {}
-        self._load = LoadMonitor(self._progress, on_fatal)
-        self._openings = Openings(lambda: self._load.is_starved, self._is_full)
+        self._cameras = Cameras(
+            *(plan, self._frames, self._counters, lambda camera: self._link.refusal(topics.of(FRAME, camera))),
+            *(self._publish_status, on_fatal),
+        )
+        self._load = self._cameras.load
         self._conditions = Conditions(
-            *(names, self._clock, self._load, self._statuses, self._works),
+            *(names, self._clock, self._load, lambda: self._cameras.statuses, self._works),
             *(self._publish_again, self._publish_change, on_fatal),
         )
         self._telemetry = Telemetry(
@@ -124,7 +117,6 @@ class Service:
         """Reason why a model named by the config is not in use; None where all of them are."""
         self.last_good = LastGoodRecorder(plan)
         self._on_fatal = on_fatal
-        self._cameras |= {name: self._camera(name, camera, plan) for name, camera in config.cameras.items()}
         self._heartbeats = [self._worker.heartbeat, *self._link.heartbeats]
         self._stats_timer = Periodic("stats", config.stats.interval, self._telemetry.publish_stats, on_fatal)
         self.collection = self._make_collection() if config.web.enabled else None
@@ -145,8 +137,7 @@ class Service:
         self._load.start()
         self._link.start(FIRST_CONNECT_WITHIN)
         self._worker.start()
-        for camera in self._cameras.values():
-            camera.start()
+        self._cameras.start()
         self._stats_timer.start()
         self._conditions.start()
         for name, loaded in self.plan.loaded_models.items():
@@ -165,13 +156,12 @@ class Service:
         if self.collection is not None:
             self.collection.teacher.stop(0.0)
             self.collection.collector.stop(0.0)
-        for camera in self._cameras.values():
-            camera.stop()
+        self._cameras.stop()
         self._frames.close()
         self._stats_timer.stop(producers.left)
         self._conditions.stop(producers.left)
         self._load.stop(producers.left)
-        _join(self._cameras.values(), producers)
+        self._cameras.join(producers)
         worker_ended = self._worker.end(producers.left)
         self._link.flush(producers.left)
         self._telemetry.publish_stats()
@@ -187,9 +177,8 @@ class Service:
 
         A camera whose keys changed is restarted; its frame numbers continue.
         """
-        before, config = self.plan.config.cameras, plan.config
-        changed = [name for name, camera in config.cameras.items() if camera.requires_restart(before[name])]
-        _end([self._cameras[name] for name in changed])
+        config = plan.config
+        changed = self._cameras.end_changed(self.plan, plan)
         for name, pipeline in self._pipelines.items():
             pipeline.set_settings(settings_of(config, name))
             pipeline.set_model(plan.loaded_models[name])
@@ -197,9 +186,7 @@ class Service:
         self._stats_timer.set_period(config.stats.interval)
         self.plan = plan
         self._publish_info()
-        for name in changed:
-            self._cameras[name] = self._camera(name, config.cameras[name], plan)
-            self._cameras[name].start()
+        self._cameras.restart(changed, plan)
 
     def swap(self, replacements: Sequence[Replacement], plan: Plan, trigger: Trigger, of_config: bool) -> SwapReport:
         """Apply a plan with other models if they pass on live frames; otherwise keep the present ones.
@@ -250,7 +237,7 @@ class Service:
 
     def health(self) -> Health:
         """A health snapshot of the service."""
-        cameras, link = self._statuses(), self._link.status
+        cameras, link = self._cameras.statuses, self._link.status
         return Health(
             frames=sum(counters.processed for counters in self._counters.values()),
             cameras={name: status.description if status else "not started" for name, status in cameras.items()},
@@ -275,7 +262,7 @@ class Service:
             hanging=len(self._hanging),
             overloaded=self._conditions.overloaded is not None,
             thread_delay=self._load.delay,
-            cameras={name: self._camera_reading(name, camera) for name, camera in self._cameras.items()},
+            cameras=self._cameras.snapshots(self.plan),
             stages=self._latencies.histograms(),
             broker=self._link.status.state,
             link=self._link.stats,
@@ -311,50 +298,8 @@ class Service:
         self._worker.frame_listeners.append(lambda captured, _: collector.offer(captured.camera, captured.frame))
         return made
 
-    def _camera_reading(self, name: str, camera: Camera) -> CameraSnapshot:
-        last_ns = camera.last_frame_ns
-        age = None if last_ns is None else max(0, time.monotonic_ns() - last_ns) / NS
-        return CameraSnapshot(
-            counts=camera_stats(self._counters[name], self._frames, name),
-            state=camera.status.state if camera.status else CameraState.OPENING,
-            failures=camera.failures,
-            outages=camera.outages,
-            runs=camera.runs,
-            damaged=camera.damaged,
-            last_frame_age=age,
-            delay=camera.delay,
-            frame_interval=camera.frame_interval,
-            model=self.plan.loaded_models[name].identity,
-            backend=self.plan.loaded_models[name].backend,
-            listed_labels=self.plan.listed_labels_of(name),
-            appeared=dict(self._counters[name].appeared),
-        )
-
-    def _camera(self, name: str, config: CameraConfig, plan: Plan) -> Camera:
-        deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
-        load = CameraLoad(
-            opens_in=lambda: self._openings.opens_in(name, has_run=self._frames.counts(name)[0] > 0),
-            opened=partial(self._openings.opened, name),
-            is_behind=lambda: self._load.is_starved and self._frames.is_waiting(name),
-            missed=self._counters[name].add_missed,
-        )
-        return Camera(name, config, plan.sources[name], deliver, self._publish_status, self._on_fatal, load)
-
     def _publish_status(self, camera: str, status: CameraStatus) -> None:
-        self._telemetry.publish_status(self.plan, camera, self._with_refusal(camera, status))
-
-    def _statuses(self) -> dict[str, CameraStatus | None]:
-        statuses = {name: camera.status for name, camera in self._cameras.items()}
-        return {name: status and self._with_refusal(name, status) for name, status in statuses.items()}
-
-    def _with_refusal(self, camera: str, status: CameraStatus) -> CameraStatus:
-        """Return a camera's status, with a reason if nothing is wrong but that the broker refuses its frames."""
-        refusal = self._link.refusal(self._topics.of(FRAME, camera))
-        return status if refusal is None or status.has_problem else replace(status, reason=f"the broker {refusal}")
-
-    def _is_full(self) -> bool:
-        """Whether the cameras that run overload the service."""
-        return self._load.overloaded is not None and any(camera.delivers for camera in self._cameras.values())
+        self._telemetry.publish_status(self.plan, camera, status)
 
     def _works(self) -> bool:
         """Whether every camera delivers frames or has ended, the broker is connected, and no thread hangs."""
@@ -362,29 +307,21 @@ class Service:
             not self._hanging
             and self._link.status.state is BrokerState.CONNECTED
             and not self._link.refuses_results
-            and all(status is not None and status.is_ready for status in self._statuses().values())
+            and all(status is not None and status.is_ready for status in self._cameras.statuses.values())
         )
 
     @property
     def _hanging(self) -> tuple[str, ...]:
-        heartbeats = [*self._heartbeats, *(camera.heartbeat for camera in self._cameras.values())]
-        return tuple(problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None)
-
-    def _progress(self) -> Progress:
-        """Frames of all cameras since the start, for the load."""
-        counts = [self._frames.counts(name) for name in self._counters]
-        missed = sum(counters.missed for counters in self._counters.values())
-        captured, superseded = (sum(each[number] for each in counts) for number in (0, 1))
-        late = any(status is not None and status.state is CameraState.DELAYED for status in self._statuses().values())
-        return Progress(captured + missed, superseded + missed, late)
+        problems = [problem for heartbeat in self._heartbeats if (problem := heartbeat.overdue) is not None]
+        return (*problems, *self._cameras.hanging)
 
     def _publish_again(self) -> None:
-        self._telemetry.publish_again(self.plan, self.refused, self._statuses())
+        self._telemetry.publish_again(self.plan, self.refused, self._cameras.statuses)
 
     def _publish_change(self, camera: str | None) -> None:
         if camera is None:
             self._telemetry.publish_info(self.plan, self.refused)
-        elif (status := self._cameras[camera].status) is not None:
+        elif (status := self._cameras.status(camera)) is not None:
             self._publish_status(camera, status)
 
     def _publish_info(self) -> None:
@@ -395,16 +332,3 @@ class Service:
     def _device_view(plan: Plan) -> DeviceView:
         tasks = {name: loaded.task for name, loaded in plan.loaded_models.items()}
         return view_of(plan.config, {name: plan.listed_labels_of(name) for name in plan.loaded_models}, tasks)
-
-
-def _end(cameras: Collection[Camera]) -> None:
-    """Stop cameras while the service continues."""
-    for camera in cameras:
-        camera.stop()
-    _join(cameras, Deadline(CAMERAS_END_WITHIN))
-
-
-def _join(cameras: Collection[Camera], deadline: Deadline) -> None:
-    """Wait for all cameras together; one that hangs is abandoned."""
-    for camera in cameras:
-        camera.join(deadline.left)

@@ -187,7 +187,7 @@ def let_hang(heartbeat: Any) -> None:
 def test_alive_until_a_thread_hangs(serve: Any) -> None:
     page = serve()
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (200, "alive\n")
-    let_hang(page.service._cameras["front"].heartbeat)
+    let_hang(page.service._cameras._cameras["front"].heartbeat)
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (503, "hangs\n")
     answer = page.ask("/readyz")
     assert answer.status == 503
@@ -251,7 +251,7 @@ def test_the_images_health_check_needs_no_token(serve: Any, repository: Path, do
     (program,) = re.findall(r'^  CMD \[".*python3?", "-c", "(.*)"\]$', text, re.MULTILINE)
     asked = [sys.executable, "-I", "-c", program.replace(":8480/", f":{page.port}/")]
     subprocess.run(asked, check=True, timeout=60)
-    let_hang(page.service._cameras["front"].heartbeat)
+    let_hang(page.service._cameras._cameras["front"].heartbeat)
     assert subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=60).returncode != 0
 
 
