@@ -1,6 +1,7 @@
 """Checks of a live camera's frames: not empty, size unchanged, the picture neither frozen nor black."""
 
 import cv2
+import numpy as np
 
 from edgemeta.daemon.capture.picture_sample import PictureSample, sample_of
 from edgemeta.daemon.capture.retry import Retry
@@ -14,8 +15,9 @@ BLACK = 16
 BRIGHT, BRIGHT_POINTS = 3 * BLACK, 3
 """So many single pixels brighter than this are a light, though their blocks are black; one or two are defects."""
 
-FLAT = 4.0
-"""Largest difference between the parts of a black picture, in levels: a dark street shows more."""
+FLAT = 2.0
+"""Largest difference between the parts of a black picture but for a twentieth at either end, in levels: a dark street
+shows more."""
 
 PARTS = (8, 6)
 """Columns and rows of parts for that."""
@@ -71,9 +73,8 @@ class FrameCheck:
         rows = slice(None) if self._still is None or not len(self._still.rows) else self._still.rows
         blocks, points = sample.blocks[rows], sample.points[rows]
         parts = cv2.resize(blocks, PARTS, interpolation=cv2.INTER_AREA)
-        return bool(
-            blocks.max() <= BLACK and parts.max() - parts.min() <= FLAT and (points > BRIGHT).sum() < BRIGHT_POINTS
-        )
+        darkest, brightest = np.percentile(parts, (5, 95))
+        return bool(blocks.max() <= BLACK and brightest - darkest <= FLAT and (points > BRIGHT).sum() < BRIGHT_POINTS)
 
 
 def _size(shape: tuple[int, ...]) -> str:
