@@ -51,6 +51,10 @@ def broker(name: str, value: str) -> dict[str, str]:
     return {f'edgemeta_broker_state{{{DEVICE}, state="{name}"}}': value}
 
 
+def slow(value: str, connected: str) -> dict[str, str]:
+    return broker("slow", value) | broker("connected", connected)
+
+
 def one(name: str, value: str, labels: str = DEVICE) -> dict[str, str]:
     return {f"{name}{{{labels}}}": value}
 
@@ -186,8 +190,8 @@ DAYS = {
         day("90 s away", broker("connected", steps((1, 20), (0, 6), (1, 20))), 8),
     ],
     "EdgemetaBrokerSlow": [
-        day("two minutes", broker("slow", steps((0, 20), (1, 8))), 7, "EdgemetaBrokerSlow"),
-        day("half a minute", broker("slow", steps((0, 20), (1, 2), (0, 20))), 10),
+        day("two minutes", slow(steps((0, 20), (1, 8)), steps((1, 20), (0, 8))), 7, "EdgemetaBrokerSlow"),
+        day("half a minute", slow(steps((0, 20), (1, 2), (0, 20)), steps((1, 20), (0, 2), (1, 20))), 10),
     ],
     "EdgemetaBrokerUnsteady": [
         day(

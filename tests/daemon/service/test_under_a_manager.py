@@ -179,7 +179,7 @@ def test_an_invalid_config_changes_nothing_and_the_status_says_why(
     assert "config not reloaded: " in reload(daemon, manager)
     path.unlink()
     assert "found a file that cannot be read" in reload(daemon, manager)
-    manager.wait("WATCHDOG=1", "found a file that cannot be read", after=len(manager.messages))  # it stays in the status
+    manager.wait("WATCHDOG=1", "found a file that cannot be read", after=len(manager.messages))  # it stays
     newest = len(subscriber.on("front/frame"))
     assert {len(m.json["labels"]) for m in subscriber.wait("front/frame", newest + 3)} == {2}
     assert subscriber.on("stats") == []
