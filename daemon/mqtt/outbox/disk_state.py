@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 ANSWERS_WITHIN = 10.0
 """Seconds after which a read or write counts as hanging. Memory cards do take seconds."""
@@ -12,6 +13,15 @@ SLOW_AFTER = 2.0
 
 SLOW_FOR = 30.0
 """Seconds for which it then does, so that the state of a disk does not flap."""
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Messages on disk, their bytes, and the greatest number ever given to one."""
+
+    count: int = 0
+    bytes: int = 0
+    last: int = 0
 
 
 class DiskState:

@@ -11,12 +11,11 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.messages.stats import OutboxStats
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN, DiskState
+from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN, DiskState, OnDisk
 from edgemeta.daemon.mqtt.outbox.lateness import LIVE_FOR_NS, Lateness
 from edgemeta.daemon.mqtt.outbox.losses import Losses
 from edgemeta.daemon.mqtt.outbox.memory import Memory
@@ -28,15 +27,6 @@ from edgemeta.daemon.runtime.clock import NS
 
 READ_BELOW = 250
 """With fewer messages than this read from disk, more are read."""
-
-
-@dataclass(frozen=True)
-class OnDisk:
-    """Messages on disk, their bytes, and the greatest number ever given to one."""
-
-    count: int = 0
-    bytes: int = 0
-    last: int = 0
 
 
 class Outbox:

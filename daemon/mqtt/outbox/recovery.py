@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from edgemeta.daemon.mqtt.outbox.errors import DamagedError, StoreError
 from edgemeta.daemon.mqtt.outbox.rows import COLUMNS, Values, select, whole
-from edgemeta.daemon.mqtt.outbox.store import DamagedError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.store import Store
 
 log = logging.getLogger(__name__)
 

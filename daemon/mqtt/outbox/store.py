@@ -12,15 +12,16 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from edgemeta.daemon.config.data_folder import make_folder
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery
+from edgemeta.daemon.mqtt.outbox.errors import DamagedError, FullError, StoreError, os_error, translated_errors
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
 from edgemeta.daemon.mqtt.outbox.rows import COLUMNS, Row, Values, checksum, delivery_of, select, whole
-from edgemeta.model.errors import EdgemetaError
 
 APPLICATION_ID = 0x65646D74
 """`edmt`: identifies our files by their header."""
@@ -44,8 +45,6 @@ _GROWTH_PAGES = 64
 
 _VALUES = "VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SIZES = f"length(CAST(topic AS BLOB)) + length(payload) + {ROW_OVERHEAD}"
-_MISSHAPEN = ("no such", "table ")
-"""How SQLite's errors begin if tables or columns are not those of `_SCHEMA`."""
 
 _SCHEMA = """
     CREATE TABLE messages (
@@ -62,18 +61,6 @@ _CHECKSUMS = f"""
 """What version 2 added."""
 
 
-class StoreError(EdgemetaError):
-    """The outbox file cannot be used now: disk full, read-only, locked, or another program's. It is not changed."""
-
-
-class FullError(StoreError):
-    """The disk is full: no more messages can be added. Those in the file can be read."""
-
-
-class DamagedError(StoreError):
-    """The outbox file is not an SQLite file, or damaged."""
-
-
 class Store:
     """Messages in the order of their numbers. `count`, `bytes` and `last` (number) are those of the last commit.
 
@@ -83,6 +70,7 @@ class Store:
     def __init__(self, path: Path, boot: str, first: int = 1) -> None:
         """Open or create the file. New messages get numbers from `first` on or higher. Raises StoreError."""
         self.path = path
+        self._translated_errors = partial(translated_errors, path)
         self._boot = boot.encode()
         self._damaged: list[str] = []
         self._most_pages = 0
@@ -93,7 +81,7 @@ class Store:
         try:
             self._files = OutboxFiles(path)
         except OSError as error:
-            raise _os_error(f"outbox file {path} cannot be opened", error) from error
+            raise os_error(f"outbox file {path} cannot be opened", error) from error
         self.read_only = self._files.read_only
         try:
             with self._translated_errors():
@@ -195,7 +183,7 @@ class Store:
         try:
             self._files.reserve((held if needed <= held else needed + _GROWTH_PAGES) * self._page)
         except OSError as error:
-            raise _os_error(f"outbox file {self.path} cannot grow", error) from error
+            raise os_error(f"outbox file {self.path} cannot grow", error) from error
         most = max(used, self._files.size // self._page)
         if most != self._most_pages:
             with self._translated_errors():
@@ -376,33 +364,7 @@ class Store:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Turn errors of the disk and SQLite's into StoreError, if another attempt may succeed, or DamagedError."""
-        try:
-            yield
-        except OSError as error:
-            raise _os_error(f"outbox file {self.path} cannot be used", error) from error
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith(_MISSHAPEN):
-                kind = FullError if "is full" in str(error) else StoreError
-                raise kind(f"outbox file {self.path} cannot be used: {_reason(error)}") from error
-            raise DamagedError(f"outbox file {self.path} is damaged: {error}") from error
-        except UnicodeDecodeError as error:  # SQLite's message contains a name from the file
-            raise DamagedError(f"outbox file {self.path} is damaged: a name in it is not text") from error
-
 
 def _topic_of(row: tuple[Any, ...], boot: bytes) -> str:
     """Return the topic of a damaged row, as far as it is one of this boot."""
     return row[4].decode(errors="replace") if row[1] == boot and isinstance(row[4], bytes) else ""
-
-
-def _reason(error: sqlite3.OperationalError) -> str:
-    """Return SQLite's message; for a lock, which only another process can hold, our own."""
-    return "another process has it open" if "locked" in str(error) else str(error)
-
-
-def _os_error(what: str, error: OSError) -> StoreError:
-    """Return the exception for an error of the operating system; a used-up quota counts as a full disk."""
-    kind = FullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
-    return kind(f"{what}: {error.strerror}")

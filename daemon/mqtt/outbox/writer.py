@@ -15,11 +15,13 @@ from pathlib import Path
 
 from edgemeta.daemon.config.broker import OutboxConfig
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery
+from edgemeta.daemon.mqtt.outbox.disk_state import OnDisk
+from edgemeta.daemon.mqtt.outbox.errors import DamagedError, FullError, StoreError
 from edgemeta.daemon.mqtt.outbox.patience import BATCH_NS
-from edgemeta.daemon.mqtt.outbox.queue import OnDisk, Outbox
+from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced, rescued
 from edgemeta.daemon.mqtt.outbox.retention import Retention
-from edgemeta.daemon.mqtt.outbox.store import BATCH_BYTES, BATCH_ROWS, DamagedError, FullError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.store import BATCH_BYTES, BATCH_ROWS, Store
 from edgemeta.daemon.runtime.backoff import Backoff
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.runtime.threads import guarded_thread

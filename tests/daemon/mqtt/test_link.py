@@ -14,7 +14,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
-from edgemeta.daemon.mqtt.outbox.store import Store, StoreError
+from edgemeta.daemon.mqtt.outbox.errors import StoreError
+from edgemeta.daemon.mqtt.outbox.store import Store
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.daemon.mqtt.outbox.disk_state import OnDisk
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES, OutboxFiles
-from edgemeta.daemon.mqtt.outbox.queue import OnDisk
 from edgemeta.daemon.mqtt.outbox.store import Store
 from rig.disk import MountError, SmallDisk
 from tests.daemon.mqtt.outbox.conftest import Bench, KeptOutbox, drain, message, value

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN
-from edgemeta.daemon.mqtt.outbox.queue import OnDisk
-from edgemeta.daemon.mqtt.outbox.store import Store, StoreError
+from edgemeta.daemon.mqtt.outbox.disk_state import ANSWERS_WITHIN, OnDisk
+from edgemeta.daemon.mqtt.outbox.errors import StoreError
+from edgemeta.daemon.mqtt.outbox.store import Store
 from edgemeta.daemon.runtime.clock import NS
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message, value
 

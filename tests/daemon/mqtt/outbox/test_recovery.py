@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD
+from edgemeta.daemon.mqtt.outbox.errors import DamagedError, StoreError
 from edgemeta.daemon.mqtt.outbox.recovery import open_store, replaced
-from edgemeta.daemon.mqtt.outbox.store import _CHECKSUMS, DamagedError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.store import _CHECKSUMS, Store
 from tests.daemon.mqtt.outbox.conftest import Bench, drain, message
 from tests.daemon.mqtt.outbox.test_store import ALL, BOOT, deliveries, filled, values
 

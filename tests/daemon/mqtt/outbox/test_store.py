@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.mqtt.outbox.delivery import ROW_OVERHEAD, Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.errors import FullError, StoreError
 from edgemeta.daemon.mqtt.outbox.files import LOG_BYTES
 from edgemeta.daemon.mqtt.outbox.recovery import open_store
-from edgemeta.daemon.mqtt.outbox.store import FullError, Store, StoreError
+from edgemeta.daemon.mqtt.outbox.store import Store
 
 BOOT = "b" * 32
 ALL = 10**9
