@@ -148,10 +148,7 @@ class ManagedService:
     @property
     def stream_processes(self) -> list[int]:
         """The parent of the processes that read network streams, then those processes; empty without one."""
-        for child in _children(self.process.pid):
-            if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return [child, *_children(child)]
-        return []
+        return stream_processes(self.process.pid)
 
     @property
     def holds(self) -> dict[str, int]:
@@ -179,6 +176,14 @@ class ManagedService:
                 self.process.wait(5.0)
             except subprocess.TimeoutExpired:
                 self.process.kill()
+
+
+def stream_processes(service: int) -> list[int]:
+    """Return the parent of the processes that read a service's network streams, then those; empty without one."""
+    for child in _children(service):
+        if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return [child, *_children(child)]
+    return []
 
 
 def _children(process: int) -> list[int]:

@@ -6,12 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rig.service_manager import stream_processes
 from tests.daemon.conftest import broker_keys, wait_until_metric
 
 WITHIN = 15.0
@@ -33,15 +35,6 @@ def ends(process: "subprocess.Popen[Any]", number: int = signal.SIGTERM) -> floa
     return time.monotonic() - begun
 
 
-@pytest.fixture
-def hanging_camera(tmp_path: Path) -> dict[str, Any]:
-    """Reading a pipe that nobody writes blocks the camera's thread for ever, like a file on a failed network disk."""
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    os.mkfifo(folder / "1.png")
-    return {"source": str(folder), "frame_timeout": 1}
-
-
 @pytest.mark.parametrize(("number", "there_is_a_broker"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_a_signal_ends_it(
     make_broker: Any, write_config: Any, run_daemon: Any, number: int, there_is_a_broker: bool
@@ -56,18 +49,31 @@ def test_a_signal_ends_it(
     assert daemon.said.rstrip().endswith("stopped")
 
 
-def test_hung_cameras_do_not_delay_the_stop(
-    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, hanging_camera: dict[str, Any]
-) -> None:
-    """One in its own thread, one in a reader at a server that accepts and says nothing."""
+@pytest.fixture
+def silent_camera() -> Iterator[dict[str, Any]]:
+    """A camera that accepts connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}/cam"
-        cameras = {"file": hanging_camera, "silent": {"source": address, "frame_timeout": 60}}
-        daemon = run_daemon(write_config(cameras=cameras, mqtt=broker_keys(broker)))
-        subscriber.wait_for("availability", lambda message: message.payload == b"online")
-        subscriber.wait("silent/status")
-        assert ends(daemon.process) < WITHIN
-        subscriber.wait_for("availability", lambda message: message.payload == b"offline")
+        yield {"source": f"http://127.0.0.1:{silent.getsockname()[1]}/cam", "frame_timeout": 60}
+
+
+def hang_the_parent_of_streams(service: int) -> None:
+    """Stop it and end a stream's process: the stream's camera then waits for the parent, and has its lock."""
+    while len(processes := stream_processes(service)) < 2:
+        time.sleep(0.01)
+    os.kill(processes[0], signal.SIGSTOP)
+    os.kill(processes[1], signal.SIGKILL)
+
+
+def test_hung_cameras_do_not_delay_the_stop(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, silent_camera: dict[str, Any]
+) -> None:
+    """One waits for the parent of the streams' processes, which hangs, one for a server that says nothing."""
+    daemon = run_daemon(write_config(cameras={"a": silent_camera, "b": silent_camera}, mqtt=broker_keys(broker)))
+    subscriber.wait_for("availability", lambda message: message.payload == b"online")
+    subscriber.wait("a/status")
+    hang_the_parent_of_streams(daemon.process.pid)
+    assert ends(daemon.process) < WITHIN
+    subscriber.wait_for("availability", lambda message: message.payload == b"offline")
 
 
 @pytest.mark.gate("5 s: a broker that hangs")
@@ -121,10 +127,10 @@ main()
 
 @pytest.mark.gate("5 s: it waits for what hangs")
 def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
-    broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, hanging_camera: dict[str, Any]
+    broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, silent_camera: dict[str, Any]
 ) -> None:
     """Camera, worker, broker and disk at once."""
-    cameras = {"front": {"source": "synthetic://", "fps": 5}, "file": hanging_camera}
+    cameras = {"front": {"source": "synthetic://", "fps": 5}, "silent": silent_camera}
     config = write_config(cameras=cameras, mqtt=broker_keys(broker))
     log = tmp_path / "log"
     with log.open("w") as output:
@@ -132,6 +138,7 @@ def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
     try:
         subscriber.wait("front/frame", 3)
         broker.process.send_signal(signal.SIGSTOP)
+        hang_the_parent_of_streams(process.pid)
         wait_for_line(log, "hangs\nhangs\n")
         assert ends(process) < WITHIN
     finally:

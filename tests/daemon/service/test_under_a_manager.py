@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rig.service_manager import ServiceManager
+from rig.service_manager import ServiceManager, stream_processes
 from tests.daemon.conftest import broker_keys
 
 DEADLINE = 60.0
@@ -114,21 +115,21 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
 
 @pytest.mark.gate("8 s: it waits for the watchdog")
 def test_a_camera_thread_that_hangs_starves_the_watchdog(
-    broker: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, tmp_path: Path
+    broker: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
 ) -> None:
-    """Reading a pipe that nobody writes blocks for ever, like a file on a failed network disk."""
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    os.mkfifo(folder / "1.png")
-    cameras = {"front": {"source": str(folder), "frame_timeout": 0.1}}
-    run_daemon(write_config(mqtt=broker_keys(broker), cameras=cameras), **manager.environment(watchdog=0.5))
-    manager.wait("WATCHDOG=1")
-    hung = manager.wait("STATUS=camera front hangs: reading a frame, ")
-    manager.wait("STATUS=camera front hangs", after=hung)
-    assert manager.fed_at(after=hung) == []
-    with (folder / "1.png").open("wb"):
-        pass  # the read ends: an empty frame, and the camera continues
-    manager.wait("WATCHDOG=1", "1.png is empty", after=hung)
+    """It waits for the parent of the streams' processes, which is stopped, and goes on as soon as that does."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cameras = {"front": {"source": f"http://127.0.0.1:{silent.getsockname()[1]}/cam", "frame_timeout": 0.1}}
+        config = write_config(mqtt=broker_keys(broker), cameras=cameras)
+        daemon = run_daemon(config, **manager.environment(watchdog=0.5))
+        manager.wait("WATCHDOG=1", "camera front failed: ")
+        parent = stream_processes(daemon.process.pid)[0]
+        os.kill(parent, signal.SIGSTOP)
+        hung = manager.wait("STATUS=camera front hangs: opening its source, ")
+        manager.wait("STATUS=camera front hangs", after=hung)
+        assert manager.fed_at(after=hung) == []
+        os.kill(parent, signal.SIGCONT)
+        manager.wait("WATCHDOG=1", "camera front failed: ", after=hung)
 
 
 def reload(daemon: Any, manager: ServiceManager) -> str:
