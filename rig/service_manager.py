@@ -180,9 +180,10 @@ class ManagedService:
 
 def stream_processes(service: int) -> list[int]:
     """Return the parent of the processes that read a service's network streams, then those; empty without one."""
-    for child in _children(service):
-        if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return [child, *_children(child)]
+    with suppress(FileNotFoundError, ProcessLookupError):  # one has ended meanwhile
+        for child in _children(service):
+            if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return [child, *_children(child)]
     return []
 
 

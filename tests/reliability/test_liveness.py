@@ -17,11 +17,11 @@ def test_faults_are_named_and_nights_are_not(repository: Path, tmp_path: Path) -
         pytest.skip("ffmpeg is not installed (Debian package ffmpeg)")
     folder = tmp_path / "video"
     folder.mkdir()
-    writer = cv2.VideoWriter(str(folder / "walk.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (320, 192))
-    ground = cv2.GaussianBlur(np.random.default_rng(1).integers(0, 255, (192, 320, 3), np.uint8), (9, 9), 3)
+    writer = cv2.VideoWriter(str(folder / "walk.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (640, 384))
+    ground = cv2.GaussianBlur(np.random.default_rng(1).integers(0, 255, (384, 640, 3), np.uint8), (17, 17), 6)
     for number in range(160):
         picture = ground.copy()
-        picture[80:120, 2 * number % 300 : 2 * number % 300 + 20] = 220
+        picture[160:240, 4 * number % 600 : 4 * number % 600 + 40] = 220
         writer.write(picture)
     writer.release()
     program = [sys.executable, repository / "reliability" / "liveness.py", "--data", tmp_path, "--minutes", "2"]

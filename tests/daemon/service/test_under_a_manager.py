@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -10,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 
-from rig.service_manager import ServiceManager, stream_processes
+from rig.service_manager import ServiceManager
 from tests.daemon.conftest import broker_keys
 
 DEADLINE = 60.0
@@ -113,23 +114,41 @@ def test_a_worker_that_hangs_starves_the_watchdog_and_the_abort_shows_where(
         assert "in hang_at_the_tenth_frame" in said
 
 
+HANGING_CAMERA = """
+import sys
+from edgemeta.cli.main import main
+from edgemeta.daemon.capture.sources import image
+read_image = image.read_image
+def read_as_from_a_failed_network_disk(path):
+    path.with_suffix(".pipe").open("rb").close()  # waits for a writer
+    return read_image(path)
+image.read_image = read_as_from_a_failed_network_disk
+sys.argv = ["edgemeta", "run", sys.argv[1]]
+main()
+"""
+
+
 @pytest.mark.gate("8 s: it waits for the watchdog")
 def test_a_camera_thread_that_hangs_starves_the_watchdog(
-    broker: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
+    broker: Any, write_config: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
-    """It waits for the parent of the streams' processes, which is stopped, and goes on as soon as that does."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        cameras = {"front": {"source": f"http://127.0.0.1:{silent.getsockname()[1]}/cam", "frame_timeout": 0.1}}
-        config = write_config(mqtt=broker_keys(broker), cameras=cameras)
-        daemon = run_daemon(config, **manager.environment(watchdog=0.5))
-        manager.wait("WATCHDOG=1", "camera front failed: ")
-        parent = stream_processes(daemon.process.pid)[0]
-        os.kill(parent, signal.SIGSTOP)
-        hung = manager.wait("STATUS=camera front hangs: opening its source, ")
+    picture = tmp_path / "1.png"
+    cv2.imwrite(str(picture), np.full((48, 64, 3), 90, np.uint8))
+    os.mkfifo(picture.with_suffix(".pipe"))
+    config = write_config(mqtt=broker_keys(broker), cameras={"front": {"source": str(picture), "frame_timeout": 0.1}})
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING_CAMERA, str(config)], env=os.environ | manager.environment(watchdog=0.5)
+    )
+    try:
+        manager.wait("WATCHDOG=1")
+        hung = manager.wait("STATUS=camera front hangs: reading a frame, ")
         manager.wait("STATUS=camera front hangs", after=hung)
         assert manager.fed_at(after=hung) == []
-        os.kill(parent, signal.SIGCONT)
-        manager.wait("WATCHDOG=1", "camera front failed: ", after=hung)
+        picture.with_suffix(".pipe").open("wb").close()
+        manager.wait("WATCHDOG=1", "camera front ended", after=hung)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def reload(daemon: Any, manager: ServiceManager) -> str:
