@@ -7,6 +7,7 @@ pytest.importorskip("onnx", reason="onnx is not installed (pip install 'edgemeta
 from benchmarks.full_size import COLUMNS, measured
 
 
+@pytest.mark.gate("25 s: two networks in full size")
 def test_costs_beside_int8() -> None:
     plain, small, large = measured("resnet8", [(2, 2), (4, 4)], 3)
     assert set(plain) == {*COLUMNS}

@@ -375,6 +375,7 @@ def test_a_key_frame_is_awaited_without_a_failure(start: Any) -> None:
     assert (source.opened, camera.failures) == (1, 0)
 
 
+@pytest.mark.gate("10 s: it waits for a second report")
 def test_failures_of_the_status_and_of_the_metric_are_the_same(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An offline camera fails twice a second: not each failure is a message, but both numbers are one."""
     away = SourceError("away")

@@ -64,6 +64,7 @@ def test_the_sensitivities_give_the_first_trials(config: Any, tmp_path: Path) ->
     assert search(config(trials=2, sensitivity=0, name="plain"), tmp_path).sensitivity == {}
 
 
+@pytest.mark.gate("8 s: two searches")
 def test_the_same_search_has_the_same_trials(config: Any, tmp_path: Path) -> None:
     one, other = (search(config(), tmp_path / name) for name in ("one", "other"))
     assert [trial.params for trial in one.trials] == [trial.params for trial in other.trials]
@@ -84,6 +85,7 @@ def test_several_goals_have_a_front(config: Any, tmp_path: Path) -> None:
     assert unbeaten == sorted(unbeaten, key=lambda each: each.bytes)
 
 
+@pytest.mark.gate("10 s: two searches")
 def test_an_interrupted_search_goes_on(config: Any, tmp_path: Path) -> None:
     class Stop(SearchObserver):
         def progress(self, done: int, total: int, best: float | None = None) -> None:
