@@ -216,7 +216,8 @@ def _problem(record: type[BaseModel], detail: ErrorDetails) -> Problem:
     if detail["type"] == "extra_forbidden":
         return Problem(path, "an unknown key", _known_keys(record, path))
     if detail["loc"][-1:] == ("[key]",):
-        return Problem(path, f"the name {_shown(path, path[-1])}", expected(detail))
+        name = _shown(path, path[-1]).removeprefix("the text ")
+        return Problem(path, f"the name {name}", expected(detail))
     return Problem(path, _shown(path, detail["input"]), expected(detail))
 
 

@@ -67,7 +67,7 @@ state:
         "1: device: found the text 'a/b', expected 1 to 64 letters (a to z), digits, '-' or '_'",
         "2: modle: found an unknown key, expected `model`",
         "3: top_k: found 0, expected at least 1",
-        f"5: cameras.stats: found the name the text 'stats', expected a camera name other than {camera_names}",
+        f"5: cameras.stats: found the name 'stats', expected a camera name other than {camera_names}",
         "8: cameras.front.source: found true, expected text",
         "9: cameras.front.fps: found the text 'fast', expected a number",
         "10: cameras.front.lop: found an unknown key, expected `loop`",
