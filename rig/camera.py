@@ -11,15 +11,24 @@ NEEDS = "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstream
 
 
 class RtspCamera:
-    """rtsp://HOST:PORT/cam; not running until `start`. prefix: put before its command, to run it in a namespace."""
+    """rtsp://HOST:PORT/cam; not running until `start`. prefix: put before its command, to run it in a namespace.
+
+    shared: whether all clients get one encoder's stream.
+    """
 
     def __init__(
-        self, host: str = "127.0.0.1", rate: int = 30, prefix: tuple[str, ...] = (), port: int | None = None
+        self,
+        host: str = "127.0.0.1",
+        rate: int = 30,
+        prefix: tuple[str, ...] = (),
+        port: int | None = None,
+        shared: bool = True,
     ) -> None:
         self.host = host
         self.port = free_port() if port is None else port
         self._rate = rate
         self._prefix = prefix
+        self._clients = "shared" if shared else "own"
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -39,7 +48,7 @@ class RtspCamera:
 
     def start(self, width: int = 320, height: int = 240) -> None:
         """Start, and wait until it accepts connections. Raises RigError."""
-        description = [self.host, self.port, width, height, self._rate]
+        description = [self.host, self.port, width, height, self._rate, self._clients]
         command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, description)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None

@@ -69,7 +69,7 @@ class Scenario:
         self.camera.start()
         self.camera_proxy = TcpProxy(self.camera.port)
         self.address = f"rtsp://127.0.0.1:{self.camera_proxy.port}/cam"
-        self.others = RtspCamera(rate=RATE_OF_OTHERS)
+        self.others = RtspCamera(rate=RATE_OF_OTHERS, shared=False)
         self.others.start()
         self._rights = folder / "acl"
         self._rights.write_text(ALL_ALLOWED)
