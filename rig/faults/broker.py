@@ -1,4 +1,4 @@
-"""Faults of the broker and of the network to it."""
+"""Faults of the broker and of the network to it, and its refusals: those of a moment end within 5 s, not 2."""
 
 import signal
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def broker_slow(scenario: Scenario) -> Iterator[None]:
     scenario.system.proxy.delay(0.0)
 
 
-@fault("broker", "messages refused for a moment", alone=True)
+@fault("refusals", "messages refused for a moment", alone=True)
 def messages_postponed(scenario: Scenario) -> Iterator[None]:
     """Quota exceeded: the status says so, and all are sent again."""
     scenario.system.proxy.refuse(QUOTA_EXCEEDED)
@@ -81,7 +81,7 @@ def messages_postponed(scenario: Scenario) -> Iterator[None]:
     scenario.system.proxy.refuse(None)
 
 
-@fault("broker", "frames of a camera refused for good", alone=True)
+@fault("refusals", "frames of a camera refused for good", alone=True)
 def frames_refused(scenario: Scenario) -> Iterator[None]:
     """Its rights are taken away while connected: the status says so, and `dropped` counts each of them."""
     scenario.forbid(f"{scenario.random.choice(CAMERAS)}/frame")
