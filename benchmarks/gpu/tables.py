@@ -60,5 +60,14 @@ def network_table(rows: Sequence[Row], column: str) -> str:
 def _proof(tests: Row) -> str:
     if "failed_to_run" in tests:
         return f"The tests did not run: {tests['failed_to_run']}."
-    lines = [f"- {name}: {outcome}" for name, outcome in tests["outcomes"].items() if outcome != "passed"]
+    names: dict[str, list[str]] = {}
+    for name, outcome in tests["outcomes"].items():
+        if outcome != "passed":
+            names.setdefault(outcome, []).append(name)
+    lines = [_line(outcome, those) for outcome, those in names.items()]
     return "\n".join([f"{tests['passed']} passed, {tests['failed']} failed, {tests['skipped']} skipped.", "", *lines])
+
+
+def _line(outcome: str, names: Sequence[str]) -> str:
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"- {names[0]}{others}: {outcome}"

@@ -31,11 +31,17 @@ def shown_address(text: str, with_path: bool = False) -> str:
     if scheme.lower() == "gstreamer":
         element = re.match(r"\s*([a-z][a-z0-9]*)(?=\s|$)", rest)
         return f"{scheme}://{element[1] if element else STARS}"
-    authority, end, path = re.match(r"([^/?#]*)([/?#]?)(.*)", rest, re.S).groups()  # type: ignore[union-attr]
+    authority, place = split_authority(rest)
     host = authority.rpartition("@")[2]
-    if "@" in path or not HOST.fullmatch(host):
+    if "@" in place or not HOST.fullmatch(host):
         return f"{scheme}://{STARS}"
-    return f"{scheme}://{host}" + (re.split("[?#]", end + path)[0] if with_path else "")
+    return f"{scheme}://{host}" + (re.split("[?#]", place)[0] if with_path else "")
+
+
+def split_authority(rest: str) -> tuple[str, str]:
+    """Split what follows `scheme://` at the first `/`, `?` or `#`: login with host, and the rest (RFC 3986, 3.2)."""
+    length = len(re.split("[/?#]", rest, maxsplit=1)[0])
+    return rest[:length], rest[length:]
 
 
 def without_addresses(text: str) -> str:

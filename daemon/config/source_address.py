@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from edgemeta.daemon.config.login import Login
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.config.section import path_text
-from edgemeta.daemon.config.shown_text import HOST, secret_parts, shown_address, without_addresses
+from edgemeta.daemon.config.shown_text import HOST, secret_parts, shown_address, split_authority, without_addresses
 from edgemeta.model.errors import EdgemetaError
 
 PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
@@ -177,7 +177,7 @@ def _filled(text: str, login: Mapping[str, str]) -> str:
 
 def _endpoint(scheme: str, rest: str) -> tuple[str, int]:
     """Return host and port of a network camera. Raises AddressError."""
-    authority, place = re.match(r"([^/?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    authority, place = split_authority(rest)
     login, _, host = authority.rpartition("@")
     if "@" in place or re.search(r"%(?![0-9A-Fa-f]{2})", login):
         raise AddressError(CODED)

@@ -33,7 +33,7 @@ _NOT_OF_A_PACKET = {0x00, 0x89, 0x8B, 0x8D, 0x8E, 0x98, 0x9C, 0x9D, 0x9F, 0xA0}
 
 
 class Outcome(Enum):
-    """What became of a message: accepted, refused for now, or refused for good."""
+    """Whether the broker accepted a message, refused it for now, or refused it for good."""
 
     ACCEPTED = 1
     POSTPONED = 2

@@ -115,7 +115,7 @@ def test_a_normal_stop_writes_everything(bench: Bench) -> None:
 
 
 def test_a_message_in_flight_is_not_read_again_and_one_that_was_answered_neither(bench: Bench) -> None:
-    """The disk still has both: what was read before is read again where the connection has begun anew."""
+    """The disk still has both: what was read before is read again after a reconnect."""
     outbox = bench.make()
     for number in range(3):
         outbox.offer(message(number))
