@@ -4,111 +4,17 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from edgemeta.daemon.capture import camera as module
-from edgemeta.daemon.capture.camera import Camera, CameraStatus
-from edgemeta.daemon.capture.load import UNHURRIED, CameraLoad
-from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSilentError, SourceWaiting
-from edgemeta.daemon.config.camera import CameraConfig
-from edgemeta.daemon.config.section import RetryConfig
+from edgemeta.daemon.capture.load import CameraLoad
+from edgemeta.daemon.capture.source import SourceEnded, SourceError, SourceSilentError
 from edgemeta.daemon.runtime.clock import NS
-
-CONFIG = CameraConfig(
-    source="scripted",
-    frozen_after=0.2,
-    black_after=0.1,
-    delayed_after=0.3,
-    retry=RetryConfig(initial_delay=0.01, max_delay=0.02),
-)
-
-
-class Scripted:
-    """A source that does what a list says: a number is a frame, an exception is raised, at the end it waits."""
-
-    live = True
-
-    def __init__(self, *script: int | BaseException, interval_ns: int = 0) -> None:
-        self.script = list(script)
-        self.interval_ns = interval_ns
-        self.opened = self.closed = 0
-        self.done = threading.Event()
-
-    def open(self) -> None:
-        self.opened += 1
-
-    def read(self) -> Frame:
-        if not self.script:
-            self.done.wait()
-            raise SourceEnded
-        step = self.script.pop(0)
-        if isinstance(step, BaseException):
-            raise step
-        return Frame(np.full((1, 1, 3), step, np.uint8), time.monotonic_ns())
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class Watch:
-    """What a camera delivered and told, with its crashes."""
-
-    def __init__(self) -> None:
-        self.frames: list[int] = []
-        self.told: list[CameraStatus] = []
-        self.crashes: list[BaseException] = []
-        self.changed = threading.Condition()
-
-    def note(self, target: list[Any], item: Any) -> None:
-        with self.changed:
-            target.append(item)
-            self.changed.notify_all()
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        with self.changed:
-            assert self.changed.wait_for(condition, 10)
-
-    @property
-    def states(self) -> list[str]:
-        return [status.state.value for status in self.told]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
-    started: list[tuple[Camera, Scripted]] = []
-
-    def make(source: Scripted, load: CameraLoad = UNHURRIED, delivery: float = 0.0) -> tuple[Camera, Watch]:
-        watch = Watch()
-
-        def deliver(_: str, frame: Frame) -> None:
-            time.sleep(delivery)
-            watch.note(watch.frames, int(frame.pixels[0, 0, 0]))
-
-        camera = Camera(
-            "front",
-            CONFIG,
-            source,
-            deliver,
-            lambda _, status: watch.note(watch.told, status),
-            lambda error: watch.note(watch.crashes, error),
-            load,
-        )
-        camera.start()
-        started.append((camera, source))
-        return camera, watch
-
-    yield make
-    for camera, source in started:
-        camera.stop()
-        source.done.set()
-        camera.join(60)
+from tests.daemon.capture.scripted import Scripted
 
 
 def test_it_reopens_after_failures_and_reports_each_error_once(start: Any) -> None:
@@ -336,79 +242,3 @@ def test_frames_that_a_source_decoded_and_nobody_took_are_counted(start: Any) ->
     _, watch = start(source, CameraLoad(missed=missed.append))
     watch.wait(lambda: watch.frames == [1, 2, 3])
     assert sum(missed) == 4
-
-
-def test_a_stream_that_its_server_ends_is_no_outage(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.capture.camera.RAN_AFTER_NS", 0)
-    source = Scripted(50, SourceError("ended", Retry.RESUME), 60, SourceError("ended", Retry.RESUME), 70)
-    camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [50, 60, 70])
-    assert watch.states == ["opening", "running"]
-    assert (source.opened, camera.outages) == (3, 0)
-
-
-def test_a_stream_that_does_not_come_again_has_failed(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.capture.camera.RAN_AFTER_NS", 0)
-    source = Scripted(50, SourceError("ended", Retry.RESUME), SourceError("away"), 60)
-    camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [50, 60])
-    assert watch.states == ["opening", "running", "failed", "running"]
-    assert [status.failures for status in watch.told] == [0, 0, 2, 2]
-    assert camera.outages == 1
-
-
-def test_a_stream_that_ends_soon_is_not_asked_again_at_once(start: Any) -> None:
-    _, watch = start(Scripted(50, SourceError("ended", Retry.RESUME), 60))
-    watch.wait(lambda: watch.frames == [50, 60])
-    assert watch.states == ["opening", "running", "failed", "running"]
-
-
-def test_a_key_frame_is_awaited_without_a_failure(start: Any) -> None:
-    source = Scripted(SourceWaiting("waiting for a key frame"), SourceWaiting("waiting for a key frame"), 50)
-    camera, watch = start(source)
-    watch.wait(lambda: watch.frames == [50])
-    assert [(status.state.value, status.reason) for status in watch.told] == [
-        ("opening", None),
-        ("opening", "waiting for a key frame"),
-        ("running", None),
-    ]
-    assert (source.opened, camera.failures) == (1, 0)
-
-
-@pytest.mark.gate("10 s: it waits for a second report")
-def test_failures_of_the_status_and_of_the_metric_are_the_same(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An offline camera fails twice a second: not each failure is a message, but both numbers are one."""
-    away = SourceError("away")
-    camera, watch = start(Scripted(*[away] * 20))
-    watch.wait(lambda: camera._failures == 20)
-    assert camera.failures == watch.told[-1].failures == 1
-    monkeypatch.setattr("edgemeta.daemon.capture.camera.REPORTED_EVERY_NS", 0)
-    camera._source.script = [away] * 5  # type: ignore[attr-defined]
-    camera._source.done.set()  # type: ignore[attr-defined]
-    watch.wait(lambda: watch.states[-1] == "ended")
-    assert camera.failures == watch.told[-1].failures
-
-
-def test_without_a_thread_it_is_this_camera_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    watch = Watch()
-    camera = Camera(
-        "front", CONFIG, Scripted(50), print, lambda _, status: watch.told.append(status), watch.crashes.append
-    )
-    camera.start()
-    assert watch.told[-1].description == "failed: has no thread of its own: can't start new thread"
-    camera.stop()
-    camera.join(1)
-    assert watch.states == ["opening", "failed", "stopped"]
-
-
-def test_a_corrected_login_is_tried_before_its_time(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.capture.camera.LOOK_EVERY", 0.01)
-    corrected = threading.Event()
-    _, watch = start(Scripted(SourceError("refused the login", Retry.LATE, corrected.is_set), 50))
-    watch.wait(lambda: watch.states[-1] == "failed")
-    corrected.set()
-    watch.wait(lambda: watch.frames == [50])

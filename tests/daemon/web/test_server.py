@@ -1,7 +1,6 @@
 """Whatever a client does, other clients are answered, frames are processed, and no resource is leaked."""
 
 import gc
-import http.client
 import json
 import logging
 import resource
@@ -20,10 +19,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.web import server as module
 from edgemeta.daemon.web.request import MAX_HEAD
 from edgemeta.daemon.web.server import MAX_CONNECTIONS, MAX_STREAMS
-from tests.daemon.web.conftest import DEADLINE, TOKEN, Page, port_of
-
-IPV6 = Path("/proc/net/if_inet6")
-"""The kernel's list of this machine's addresses of version 6."""
+from tests.daemon.web.conftest import DEADLINE, TOKEN, Page
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -377,70 +373,3 @@ def test_a_connection_made_while_the_page_stops_is_closed_too(serve: Any) -> Non
         assert not server._thread.is_alive()
         gc.collect()  # a socket that nobody closed would complain here
         assert all_of(connection) == b""
-
-
-def test_a_port_in_use_is_reported_and_retried(write_config: Any, run_daemon: Any, free_port: Any) -> None:
-    """The service runs meanwhile: what it is there for needs no page."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        daemon = run_daemon(
-            write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
-        )
-        wait_for(daemon, "camera front: running")
-        wait_for(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; retrying")
-    wait_for(daemon, f"page at http://127.0.0.1:{port}/")
-    assert daemon.said.count("page not served") == 1
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
-    connection.request("GET", "/healthz")
-    assert connection.getresponse().status == 200
-    connection.close()
-    assert daemon.stop() == 0
-
-
-def wait_for(daemon: Any, text: str) -> None:
-    deadline = time.monotonic() + 2 * DEADLINE
-    while text not in daemon.said:
-        assert time.monotonic() < deadline, daemon.said
-        assert daemon.process.poll() is None, daemon.said
-        time.sleep(0.02)
-
-
-def test_an_address_of_another_machine_is_reported(
-    serve: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As at boot, before the network is up; the status says so, and the end does not wait."""
-    page = serve()
-    server: Any = page.service._page
-    other = module.WebServer("192.0.2.1", 8480, server._routes, page.crashes.append)
-    with caplog.at_level(logging.ERROR, "edgemeta"):
-        other.start()
-        deadline = time.monotonic() + DEADLINE
-        while other.problem is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    assert other.problem == "page not served: 192.0.2.1 port 8480: cannot assign requested address"
-    began = time.monotonic()
-    other.stop(60.0)
-    assert time.monotonic() - began < 30.0
-
-
-def test_an_ipv6_address(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """If the machine has ::1 the page is served there, otherwise the error is logged."""
-    page = serve()
-    server: Any = page.service._page
-    six = module.WebServer("::1", 0, server._routes, page.crashes.append)
-    has_it = IPV6.is_file() and f"{1:032x}" in IPV6.read_text()
-    expected = "page at http://[::1]:" if has_it else "page not served: ::1 port 0: "
-    with caplog.at_level(logging.INFO, "edgemeta"):
-        six.start()
-        deadline = time.monotonic() + DEADLINE
-        while expected not in caplog.text:
-            assert time.monotonic() < deadline, caplog.text
-            time.sleep(0.01)
-    six.stop(DEADLINE)
-
-
-def test_the_logged_port_is_the_one_in_use(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
-    page = serve()
-    assert port_of(caplog) == page.port
-    assert page.ask("/healthz").text == "alive\n"
