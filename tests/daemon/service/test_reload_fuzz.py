@@ -1,6 +1,5 @@
 """Damaged configs on reload: a service takes a good one or says why not, and then nothing of it has changed."""
 
-import logging
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -10,10 +9,10 @@ from typing import TypeAlias
 import pytest
 import yaml
 
-from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.reload import reload
 from edgemeta.daemon.service.service import Service
+from tests.daemon.service.quiet_service import running_quietly
 
 Running: TypeAlias = tuple[Service, Path]
 """A service and its config file."""
@@ -64,14 +63,8 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
     )
     good = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({key: good[key] for key in good if key not in ("model", "backend")}))
-    faults: list[BaseException] = []
-    made = Service(prepare(path), faults.append)
-    made.start()
-    logging.disable()
-    yield made, path
-    logging.disable(logging.NOTSET)
-    made.stop(Deadline(10.0))
-    assert faults == []
+    with running_quietly(path) as made:
+        yield made, path
 
 
 @pytest.mark.parametrize(

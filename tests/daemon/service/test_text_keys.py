@@ -1,6 +1,5 @@
 """Every key of the config that takes text, with every text that is none: `check` and a running service say so."""
 
-import logging
 import os
 import random
 import time
@@ -14,10 +13,10 @@ import yaml
 from edgemeta.daemon.config.key_table import keys
 from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
-from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.reload import reload
 from edgemeta.daemon.service.service import Service
+from tests.daemon.service.quiet_service import running_quietly
 
 Running: TypeAlias = tuple[Service, Path]
 
@@ -63,14 +62,8 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
         data_folder=str(tmp_path / "state"),
         log={"level": "error"},
     )
-    faults: list[BaseException] = []
-    made = Service(prepare(path), faults.append)
-    made.start()
-    logging.disable()
-    yield made, path
-    logging.disable(logging.NOTSET)
-    made.stop(Deadline(10.0))
-    assert faults == []
+    with running_quietly(path) as made:
+        yield made, path
 
 
 PAIRS = [(path, text) for path in text_keys() for text in TEXTS]
