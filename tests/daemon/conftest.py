@@ -9,11 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -25,13 +24,6 @@ import pytest
 import yaml
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Delivery
-from edgemeta.daemon.mqtt.outbox.queue import Outbox
-from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
-from edgemeta.daemon.mqtt.subscriptions import Handler
-from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Dense, Multiplier, TensorType
@@ -320,69 +312,6 @@ def run_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 def free_port() -> Callable[[], int]:
     """Returns free loopback ports."""
     return new_port
-
-
-class Delivered:
-    """Keeps the messages that the broker has acknowledged."""
-
-    def __init__(self) -> None:
-        self.deliveries: list[Delivery] = []
-        self.refusals: list[Delivery] = []
-
-    def acknowledged(self, delivery: Delivery) -> None:
-        self.deliveries.append(delivery)
-
-    def refused(self, delivery: Delivery) -> None:
-        self.refusals.append(delivery)
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return [delivery.message.payload for delivery in self.deliveries if delivery.message.topic.endswith("numbers")]
-
-
-@dataclass
-class Links:
-    """Makes links, each with an outbox of its own."""
-
-    folder: Path
-    links: list[tuple[MqttLink, OutboxWriter]] = field(default_factory=list)
-    crashes: list[BaseException] = field(default_factory=list)
-
-    def __call__(
-        self,
-        port: int,
-        client_id: str = "link-under-test",
-        topic: str = "edgemeta/test/availability",
-        subscriptions: Mapping[str, Handler] = MappingProxyType({}),
-        **keys: Any,
-    ) -> MqttLink:
-        config = MqttConfig.model_validate(
-            {"host": "127.0.0.1", "port": port, "retry": {"initial_delay": 0.05, "max_delay": 0.2}} | keys
-        )
-        path = self.folder / f"outbox{len(self.links)}"
-        outbox = Outbox(config.outbox, lambda topic, number: None)
-        writer = OutboxWriter(outbox, config.outbox, path, "b" * 32, Clock(), self.crashes.append)
-        delivered = Delivered()
-        link = MqttLink(config, client_id, topic, outbox, delivered, self.crashes.append)
-        link.delivered = delivered  # type: ignore[attr-defined]
-        for topic_filter, handler in subscriptions.items():
-            link.subscribe(topic_filter, handler)
-        self.links.append((link, writer))
-        writer.start()
-        link.start(0)
-        return link
-
-
-@pytest.fixture
-def make_link(tmp_path: Path) -> Iterator[Links]:
-    links = Links(tmp_path)
-    yield links
-    for link, writer in links.links:
-        link.close(1.0)
-        writer.close(10.0)
-        link._thread.join(DEADLINE)  # it ends soon after `close` has given up
-        assert not link._thread.is_alive(), "the link's thread did not end"
-    assert links.crashes == []
 
 
 @pytest.fixture
