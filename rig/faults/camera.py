@@ -47,7 +47,7 @@ def cable_silent(scenario: Scenario) -> Iterator[None]:
     scenario.camera_proxy.restore(forget=scenario.random.random() < 0.5)
 
 
-@fault("camera", "another camera returns beside a silent one")
+@fault("camera", "another camera returns beside a silent one", alone=True)
 def others_return(scenario: Scenario) -> Iterator[None]:
     """One server accepts connections and says nothing; three streams of another one end and come back."""
     scenario.camera_proxy.silence()
@@ -61,7 +61,7 @@ def others_return(scenario: Scenario) -> Iterator[None]:
     scenario.camera_proxy.restore(forget=True)
 
 
-@fault("camera", "processes of streams killed")
+@fault("camera", "processes of streams killed", alone=True)
 def stream_processes_killed(scenario: Scenario) -> Iterator[None]:
     """One stream's, or the parent of all."""
     processes = scenario.system.running.stream_processes
