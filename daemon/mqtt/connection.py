@@ -23,13 +23,11 @@ from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_packet
-from edgemeta.daemon.mqtt.buffered_client import BufferedClient, PacketTooLargeError
 from edgemeta.daemon.mqtt.closing import explanation
 from edgemeta.daemon.mqtt.in_flight import InFlight
-from edgemeta.daemon.mqtt.last_error import LastError
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.packed_properties import PackedProperties
+from edgemeta.daemon.mqtt.paho_client import BufferedClient, LastError, PackedProperties, PacketTooLargeError
 from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, closed, loss, refusal
 from edgemeta.daemon.mqtt.subscriber import Subscriber
 from edgemeta.daemon.mqtt.subscriptions import LONGEST

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import SecretError
@@ -16,7 +17,6 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import OFFLINE, ONLINE
 from edgemeta.daemon.messages.stats import BrokerStats
 from edgemeta.daemon.mqtt.connection import Connection
-from edgemeta.daemon.mqtt.connection_listener import ConnectionListener
 from edgemeta.daemon.mqtt.failures import STEADY_AFTER, FailureTracker
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
@@ -25,6 +25,7 @@ from edgemeta.daemon.mqtt.refusals import Refusals
 from edgemeta.daemon.mqtt.sender import DeliveryListener, Sender
 from edgemeta.daemon.mqtt.state import LimitsError, LinkError, LinkStatus
 from edgemeta.daemon.mqtt.status_tracker import StatusTracker
+from edgemeta.daemon.mqtt.subscriber import Subscriber
 from edgemeta.daemon.mqtt.subscriptions import Handler, Limit, SubscriptionQueue
 from edgemeta.daemon.mqtt.suspects import Suspects
 from edgemeta.daemon.mqtt.wakeup import Wakeup
@@ -34,6 +35,20 @@ from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
+
+
+class ConnectionListener(Protocol):
+    """Follows each connection from its acceptance to its end. Called in the link's thread, so it must not block."""
+
+    def connected(self, subscriber: Subscriber, limits: BrokerLimits) -> None:
+        """The broker has accepted the connection; limits: what it takes."""
+
+    def poll(self, subscriber: Subscriber) -> None:
+        """Called several times a second while the connection lasts."""
+
+    def disconnected(self, subscriber: Subscriber) -> None:
+        """The connection has ended."""
+
 
 CHECK_EVERY = 0.2
 """Seconds, at most, between two checks for overdue acknowledgements, the keepalive and what listeners have to do."""

@@ -10,8 +10,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of
-from edgemeta.daemon.mqtt.buffered_client import BufferedClient
 from edgemeta.daemon.mqtt.in_flight import InFlight
+from edgemeta.daemon.mqtt.paho_client import BufferedClient
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.mqtt.suspects import subscription_sent
 from edgemeta.daemon.mqtt.trials import Trials

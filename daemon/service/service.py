@@ -26,7 +26,7 @@ from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.path import file_of
+from edgemeta.daemon.mqtt.outbox.files import file_of
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.publisher import Publisher

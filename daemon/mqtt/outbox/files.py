@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.data_folder import data_folder
+
 LOG_BYTES = 1 << 20
 """Size of the write-ahead log: allocated at once, and restored where one large message made it longer."""
 
@@ -22,6 +25,13 @@ _HEADER = 100
 _LOG_HEADER = 32
 _SHARED_LOCK = (510, 0x40000002)
 """Length and offset of the bytes by which SQLite locks a database for reading."""
+
+
+def file_of(config: Config) -> Path | None:
+    """Return the outbox file of the device; None if the config keeps messages in memory only."""
+    if config.mqtt.outbox.max_disk_mb == 0:
+        return None
+    return data_folder(config.data_folder) / f"outbox-{config.device}.sqlite3"
 
 
 class OutboxFiles:

@@ -1,4 +1,4 @@
-"""Skipping of flooded messages in the read buffer: none lost, none invented, wherever the bytes are cut."""
+"""paho's client: flooded messages are skipped in the read buffer, none lost or invented; properties are packed once."""
 
 import socket
 from itertools import pairwise
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
-from edgemeta.daemon.mqtt.buffered_client import READ_BYTES, BufferedClient, PacketTooLargeError
+from edgemeta.daemon.mqtt.paho_client import READ_BYTES, BufferedClient, PackedProperties, PacketTooLargeError
 
 TOPICS = (b"d/cmd/reload", b"d/cmd/model")
 
@@ -117,3 +119,13 @@ def length_of(size: int) -> bytes:
         groups.append(group | (128 if size else 0))
         if not size:
             return bytes(groups)
+
+
+@given(expiry=st.none() | st.integers(1, 2**32 - 1), correlation=st.none() | st.binary(max_size=300))
+def test_packed_properties_are_the_bytes_that_paho_packs(expiry: int | None, correlation: bytes | None) -> None:
+    expected = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    if expiry is not None:
+        expected.MessageExpiryInterval = expiry
+    if correlation is not None:
+        expected.CorrelationData = correlation
+    assert PackedProperties(expiry, correlation).pack() == expected.pack()  # type: ignore[no-untyped-call]

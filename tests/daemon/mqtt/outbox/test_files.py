@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.mqtt.outbox.path import file_of
+from edgemeta.daemon.mqtt.outbox.files import file_of
 
 
 def config(**keys: Any) -> Config:
