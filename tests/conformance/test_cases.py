@@ -6,12 +6,14 @@ from edgemeta.model.reference import run, trace
 from edgemeta.model.self_test import flat
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import assert_equal_outputs
+from tests.parts import by_name, in_parts
 
 
 def test_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
+@in_parts(by_name(CASES))
 def test_tensors_have_their_types_and_outputs_see_the_input(case: Case) -> None:
     for name, batch in case.batches():
         tensors = trace(case.model, batch)

@@ -8,7 +8,7 @@ netlist of fpga is compiled for tens of seconds before it runs: its cases are in
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgemeta.plugins.compile import UnsupportedLayerError, compile_model, refus
 from edgemeta.plugins.registry import choose, load, names
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import assert_equal_outputs
+from tests.parts import Marks, in_parts
 from tests.plugins.cuda.conftest import backend, cache, driver, loaded
 
 __all__ = ["backend", "cache", "driver", "loaded"]  # fixtures of the emulated driver
@@ -29,14 +30,19 @@ GATE = pytest.mark.gate("three minutes of processor time in all: the kernels of 
 OPTIONS: dict[str, dict[str, object]] = {"cuda": {"tiles": "rule"}}
 
 
-def rows() -> Iterator[Any]:
-    """Every backend on every case; those of several outputs and one of 25 are quick."""
-    for name in names():
-        if name == "fpga" or (name == "neon" and not load(name).probe().available):
-            continue
-        for number, case in enumerate(CASES):
-            is_quick = number % 25 == 0 or case.name in ("outputs-grid", "outputs-read-later")
-            yield pytest.param(name, case, id=f"{name}-{case.name}", marks=[] if is_quick else [GATE])
+ROWS = {
+    f"{name}-{case.name}": (name, case)
+    for name in names()
+    if name != "fpga" and (name != "neon" or load(name).probe().available)
+    for case in CASES
+}
+QUICK = {case.name for case in CASES[::25]} | {"outputs-grid", "outputs-read-later"}
+
+
+def marks_of(row: str) -> Marks:
+    """The cases of several outputs and one of 25 are quick."""
+    _, case = ROWS[row]
+    return () if case.name in QUICK else (GATE,)
 
 
 @pytest.fixture
@@ -51,16 +57,17 @@ def expected(name: str) -> list[tuple[NDArray[Any], Outputs]]:
     return [(batch, reference.run(case.model, batch)) for _, batch in case.batches()]
 
 
-@pytest.mark.parametrize(("name", "row"), [*rows()])
-def test_a_backend_conforms(name: str, row: Case, backend_of: Callable[[str], Backend]) -> None:
-    chosen, model = backend_of(name), row.model
+@in_parts(ROWS, 16, marks_of)
+def test_a_backend_conforms(row: tuple[str, Case], backend_of: Callable[[str], Backend]) -> None:
+    name, case = row
+    chosen, model = backend_of(name), case.model
     refusals = refusals_of(model, chosen)
     if refusals:
         layer, reason = next(iter(refusals.items()))
         with pytest.raises(UnsupportedLayerError, match=f"^{re.escape(f'backend {name}: layer {layer!r}: {reason}')}$"):
             compile_model(model, chosen, OPTIONS.get(name, {}), "refuse")
     with closing(compile_model(model, chosen, OPTIONS.get(name, {}))) as session:
-        for batch, outputs in expected(row.name):
+        for batch, outputs in expected(case.name):
             assert_equal_outputs(session.run(batch), outputs)
 
 

@@ -2,10 +2,12 @@
 
 from edgemeta.model.file import decode, encode
 from edgemeta.model.reference import run
-from tests.conformance.cases import Case
+from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import assert_equal_outputs
+from tests.parts import by_name, in_parts
 
 
+@in_parts(by_name(CASES))
 def test_a_stored_model_gives_the_same_outputs(case: Case) -> None:
     data = encode(case.model)
     restored = decode(data)

@@ -14,6 +14,7 @@ from edgemeta.plugins.registry import choose
 from tests.conformance import oracle
 from tests.conformance.networks import assert_equal_outputs
 from tests.conformance.random_networks import KINDS, random_network
+from tests.parts import in_parts
 
 ISAS = supported_isas()
 FEW, MANY = 5 * len(KINDS), 100 * len(KINDS)
@@ -32,7 +33,7 @@ def assert_equal(number: int) -> None:
                 assert_equal_outputs(session.run(batch), outputs, f"{case.name} {name} {isa}")
 
 
-@pytest.mark.parametrize("number", range(FEW))
+@in_parts({f"network {number}": number for number in range(FEW)}, 8)
 def test_a_few(number: int) -> None:
     assert_equal(number)
 

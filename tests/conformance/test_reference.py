@@ -10,8 +10,9 @@ from edgemeta.model.layers import Conv, Coordinates, MaxPool, Pair, TensorType
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import run, trace
 from tests.conformance import oracle
-from tests.conformance.cases import Case
+from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import Form, NetworkBuilder
+from tests.parts import by_name, in_parts
 
 
 def assert_equal_traces(case: Case) -> None:
@@ -22,6 +23,7 @@ def assert_equal_traces(case: Case) -> None:
         np.testing.assert_array_equal(tensor, expected[name], err_msg=name)
 
 
+@in_parts(by_name(CASES))
 def test_every_tensor_equals_the_oracle(case: Case) -> None:
     assert_equal_traces(case)
 
@@ -93,6 +95,7 @@ def test_random_pools_sums_and_rescales(data: st.DataObject, seed: int, form: Fo
     assert_equal_traces(net.finish())
 
 
+@in_parts(by_name(CASES))
 def test_convolutions_equal_pytorch(case: Case) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is missing (extra `train`)")
     ((_, batch), *_) = case.batches()

@@ -19,6 +19,7 @@ from edgemeta.plugins.registry import choose
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.random_networks import KINDS, random_network
+from tests.parts import by_name, in_parts
 from tests.plugins.choosy import ChoosyBackend, without
 
 WITH_OUTPUTS = next(case for case in CASES if len(case.model.outputs) > 1)
@@ -42,7 +43,7 @@ def assert_equal(case: Case, backend: ChoosyBackend) -> None:
 
 
 @pytest.mark.gate("the whole table, in parts")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@in_parts(by_name(CASES))
 def test_the_conformance_table_without_one_kind(case: Case) -> None:
     """Without the kind of the layer before the last, which the last one observes."""
     kind = type(case.model.layers[max(0, len(case.model.layers) - 2)])

@@ -32,6 +32,7 @@ from tests.conformance.generated import limits, pairs, sums_at_the_ends
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.on_all_cores import reference_outputs
 from tests.conformance.operators import OPERATORS, Operator
+from tests.parts import by_name, in_parts
 
 pytestmark = [
     pytest.mark.gate("minutes of processor time: cross compiling, and the table on emulated processors"),
@@ -63,7 +64,7 @@ def run(model: Model, batch: NDArray[Any], isa: str, threads: int = 1, form: str
     return outputs
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@in_parts(by_name(CASES))
 def test_every_instruction_set_equals_the_reference(
     case: Case, libraries: Libraries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

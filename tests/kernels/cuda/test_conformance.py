@@ -21,6 +21,7 @@ from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.random_networks import random_network
 from tests.emulation.executor import Emulator, Order
+from tests.parts import Marks, by_name, in_parts
 
 NAMES = ("sm_53", "sm_87")
 SMALL = [case for case in CASES if not case.name.startswith("resnet8")]
@@ -37,9 +38,12 @@ FIRST = {type(layer): case.name for case in SMALL[::-1] for layer in case.model.
 """The first case of each kind of layer."""
 
 
-def is_for_the_gate(case: Case) -> bool:
-    """Five of six, but not the first case of a kind of layer."""
-    return SMALL.index(case) % 6 != 0 and case.name not in FIRST.values()
+QUICK = {case.name for case in SMALL[::6]} | set(FIRST.values())
+
+
+def marks_of(name: str) -> Marks:
+    """Five of six are for the gate, but not the first case of a kind of layer."""
+    return () if name in QUICK else (GATE,)
 
 
 def test_every_layer_is_supported() -> None:
@@ -83,14 +87,12 @@ def pool_of(channels: int) -> Model:
     return net.finish().model
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=[GATE] if is_for_the_gate(case) else []) for case in SMALL]
-)
+@in_parts(by_name(SMALL), 16, marks_of)
 def test_a_case_equals_the_reference(case: Case) -> None:
     assert_equal(case, NAMES[drawn(case)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@in_parts(by_name(CASES), 16)
 def test_a_case_equals_the_reference_on_the_other_architecture(case: Case) -> None:
     assert_equal(case, NAMES[1 - drawn(case)])

@@ -14,6 +14,7 @@ from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorTy
 from edgemeta.model.weights import BinaryWeights
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder
+from tests.parts import by_name, in_parts
 
 NONE = (0, 0, 0, 0)
 
@@ -78,7 +79,7 @@ def test_random_graphs(model: Model) -> None:
             assert step.shortcut.output.shape[:2] == step.conv.output.shape[:2]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@in_parts(by_name(CASES))
 def test_every_case_can_be_fused(case: Case) -> None:
     assert_sound(case.model, fuse(case.model))
 

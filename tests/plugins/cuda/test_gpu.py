@@ -28,6 +28,7 @@ from edgemeta.plugins.measure import random_image, verify
 from edgemeta.toolchain.float_model.file import load_float_model
 from tests.conformance.cases import CASES
 from tests.conformance.on_all_cores import reference_outputs
+from tests.parts import by_name, in_parts
 from tests.plugins.cuda.proofs import first_images, grown
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(3600)]  # on a Nano, too
@@ -72,7 +73,7 @@ def test_every_bit_of_10000_images(shared_data: Path, name: str, tiles: str) -> 
             np.testing.assert_array_equal(session.run(images[part])[0], logits[part], strict=True)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@in_parts(by_name(CASES))
 def test_the_conformance_table(case: Any) -> None:
     try:
         lower(case.model, ARCHITECTURES["sm_90"])

@@ -10,6 +10,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import load
 from edgemeta.model.layers import Conv, Multiplier
 from tests.conformance.cases import CASES, Case
+from tests.parts import by_name, in_parts
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
@@ -31,7 +32,7 @@ def assert_equal_integers(network: Any, model: Any, batch: Any) -> None:
 
 
 @pytest.mark.gate("10 s: 500 cases")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@in_parts(by_name(CASES))
 def test_every_layer_equals_the_reference(case: Case) -> None:
     """The table of cases that every backend runs: random and extreme inputs."""
     network = IntegerNetwork(case.model)

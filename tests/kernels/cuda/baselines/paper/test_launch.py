@@ -17,6 +17,7 @@ from edgemeta.toolchain.quantize.run import needed
 from tests.conformance.cases import CASES
 from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator, Order
+from tests.parts import by_name, in_parts
 
 NANO = ARCHITECTURES["sm_53"]
 SETS = {"winograd": KERNELS, "tiled": BASELINE}
@@ -153,11 +154,12 @@ def test_winograd_refuses_layers_whose_sums_may_exceed_int32() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernels", SETS)
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@in_parts(by_name(CASES))
 def test_a_conformance_case_equals_the_reference(case: Case, kernels: str) -> None:
+    """Or the design says beforehand that it has no kernel for it."""
     try:
         lower(case.model, NANO, kernels=SETS[kernels])
-    except UnsupportedError as error:
-        pytest.xfail(str(error))
+    except UnsupportedError:
+        return
     for _, batch in case.batches():
         assert_equal(case.model, SETS[kernels], batch, 13, "quick")

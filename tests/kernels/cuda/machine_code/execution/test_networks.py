@@ -20,6 +20,7 @@ from tests.conformance.cases import Case
 from tests.conformance.networks import assert_equal_outputs
 from tests.kernels.cuda.machine_code.execution.compiled import CompiledOnce
 from tests.kernels.cuda.test_conformance import NAMES, SMALL, drawn
+from tests.parts import Marks, in_parts
 from tests.plugins.cuda.proofs import first_images
 
 pytestmark = pytest.mark.usefixtures("disassembler")
@@ -38,14 +39,15 @@ def architectures_of(case: Case) -> list[str]:
     return list(dict.fromkeys([NAMES[1 - drawn(case)], *(name for name, cases in SOME.items() if case in cases)]))
 
 
-EXECUTED = [(name, case) for case in SMALL for name in architectures_of(case)]
+EXECUTED = {f"{name}-{case.name}": (name, case) for case in SMALL for name in architectures_of(case)}
+NUMBER = {name: number for number, name in enumerate(EXECUTED)}
 
 
-def marks_of(number: int) -> tuple[pytest.MarkDecorator, ...]:
+def marks_of(name: str) -> Marks:
     """The first one is for every run, every third one for the gate, all others for `make slow`."""
-    if number == 0:
+    if NUMBER[name] == 0:
         return ()
-    return (GATE,) if number % 3 == 0 else (pytest.mark.slow,)
+    return (GATE,) if NUMBER[name] % 3 == 0 else (pytest.mark.slow,)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +55,9 @@ def once(compiler: Compiler) -> CompiledOnce:
     return CompiledOnce(compiler)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "case"),
-    [
-        pytest.param(name, case, id=f"{name}-{case.name}", marks=marks_of(number))
-        for number, (name, case) in enumerate(EXECUTED)
-    ],
-)
-def test_a_case_of_the_table(architecture: str, case: Case, once: CompiledOnce) -> None:
+@in_parts(EXECUTED, 8, marks_of)
+def test_a_case_of_the_table(row: tuple[str, Case], once: CompiledOnce) -> None:
+    architecture, case = row
     batch = np.concatenate([each for _, each in case.batches()])
     found = ExecutedPlan(lower(case.model, ARCHITECTURES[architecture]), once).run(batch)
     assert_equal_outputs(found, reference.run(case.model, batch), case.name)
