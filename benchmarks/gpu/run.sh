@@ -28,7 +28,9 @@ export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
 from importlib.util import find_spec
 required = "click hypothesis numpy pytest pytest_timeout safetensors yaml".split()
 missing = ", ".join(name for name in required if find_spec(name) is None)
-if missing: sys.exit(f"{sys.executable} lacks {missing}: install them, or select another Python with PYTHON=")' || exit
+if missing: sys.exit(f"{sys.executable} lacks {missing}: install them, or select another Python with PYTHON=")
+import pytest
+if pytest.version_tuple < (9,): sys.exit(f"{sys.executable} has pytest {pytest.__version__}: 9 or newer is needed")' || exit
 "$python" -c 'import sys; from edgemeta.plugins.cuda.backend import BACKEND; found = BACKEND.probe(); print(found.reason)
 sys.exit(not found.available)' || exit
 
