@@ -7,13 +7,12 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 
-PLAN = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"])
-
 
 def test_without_room_nothing_is_copied_and_the_blocks_are_the_same() -> None:
+    plan = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"])
     for form in (one_launch, one_cluster):
-        (copied,), (plain,) = form(PLAN).launches, form(without_room(PLAN)).launches
+        (copied,), (plain,) = form(plan).launches, form(without_room(plan)).launches
         assert (copied.grid, copied.block, copied.joins) == (plain.grid, plain.block, plain.joins)
         assert "copy_ahead<" in copied.source.text
         assert "copy_ahead<" not in plain.source.text
-        assert plain.shared_bytes == max(launch.shared_bytes for launch in PLAN.launches)
+        assert plain.shared_bytes == max(launch.shared_bytes for launch in plan.launches)

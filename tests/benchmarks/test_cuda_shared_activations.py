@@ -1,24 +1,29 @@
 """What the bound for activations in shared memory rests on: which tensors are alive, and which accesses are free."""
 
+import pytest
+
 from benchmarks.cuda_shared_activations import activation_sectors, alive_bytes, as_one_block, free
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Segment
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 
-PLAN = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_53"])
+
+@pytest.fixture(scope="module")
+def plan() -> LaunchPlan:
+    return lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_53"])
 
 
-def test_most_is_alive_while_the_first_block_adds_its_input() -> None:
+def test_most_is_alive_while_the_first_block_adds_its_input(plan: LaunchPlan) -> None:
     """Inputs of the two convolutions and their sum, each with a ring."""
-    assert alive_bytes(PLAN) == 3 * 34 * 34 * 16
+    assert alive_bytes(plan) == 3 * 34 * 34 * 16
 
 
-def test_one_block_waits_for_nobody_and_may_use_all_registers() -> None:
-    launch = one_launch(PLAN).launches[0]
+def test_one_block_waits_for_nobody_and_may_use_all_registers(plan: LaunchPlan) -> None:
+    launch = one_launch(plan).launches[0]
     alone = as_one_block(launch)
     assert alone.grid == (1, 1)
     assert "#define NETWORK_BLOCKS 1\n" in alone.source.text
@@ -26,9 +31,9 @@ def test_one_block_waits_for_nobody_and_may_use_all_registers() -> None:
     assert launch.source.text.count("\n") == alone.source.text.count("\n")
 
 
-def test_only_accesses_to_tensors_are_free() -> None:
-    launch = one_launch(PLAN).launches[0]
-    sectors = activation_sectors(launch, PLAN.input)
+def test_only_accesses_to_tensors_are_free(plan: LaunchPlan) -> None:
+    launch = one_launch(plan).launches[0]
+    sectors = activation_sectors(launch, plan.input)
     assert len(sectors) == len([each for each in launch.arguments if isinstance(each, Buffer)])
     tensor, other, shared = Access(0, 4, (sectors[0][0],)), Access(0, 4, (sectors[-1][-1] + 1000,)), Access(3)
     ((segment,),) = free([[Segment(5, 9, {5: tensor, 6: other, 7: shared})]], sectors)

@@ -108,14 +108,11 @@ def test_parts_of_a_stored_model_have_digests_of_their_own(chain: Model) -> None
     assert {part.model.digest for part in split(chain, {"lookup2": "no"})} == {""}
 
 
-MODELS = [case.model for case in CASES] + [random_network(number).model for number in range(200)]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_are_least_and_right_whatever_is_refused(seed: int) -> None:
     """Beside the definition, written out: every cut has one tensor, and no other cut would make a part shorter."""
     rng = np.random.default_rng(seed)
-    for model in MODELS:
+    for model in [case.model for case in CASES] + [random_network(number).model for number in range(200)]:
         refused = {layer.name: "no" for layer in model.layers if rng.random() < 0.4}
         parts = split(model, refused)
         assert_right(model, parts, refused)
