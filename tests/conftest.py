@@ -13,7 +13,12 @@ from tests.missing_parts import (  # noqa: F401
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
-from tests.parts import pytest_addoption, pytest_collection_modifyitems  # noqa: F401
+from tests.parts import (  # noqa: F401
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+)
 
 # Set before anything imports NumPy or PyTorch: threads of their own would only compete with the other workers'.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

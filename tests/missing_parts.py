@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterable
 
 import pytest
 
+from tests.verdicts import PROVED
+
 PROCESSOR = "processor: "
 """How the reason of a test begins that wants instructions that this machine lacks."""
 
@@ -47,6 +49,8 @@ def summary(skipped: Iterable[pytest.TestReport | pytest.CollectReport]) -> list
     """One line for each missing part: how many tests, or whole test files, were skipped for it."""
     counts: Counter[tuple[str, str]] = Counter()
     for report in skipped:
+        if reason_of(report) == PROVED:
+            continue
         unit = "test" if isinstance(report, pytest.TestReport) else "test file"
         counts[part_of(reason_of(report)), unit] += 1
     return [f"{count:5} {unit + 's' * (count > 1):10} {part}" for (part, unit), count in counts.most_common()]

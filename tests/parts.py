@@ -3,14 +3,19 @@
 A part reports each of its rows that fail by name, with its traceback. `--row NAME` runs only the row of that name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import Signature, signature
 from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tests.verdicts import PROVED, is_kept, keep
+
 Marks = tuple[pytest.MarkDecorator, ...]
+
+
+PASSED = pytest.StashKey[list[str]]()
 
 
 class Named(Protocol):
@@ -31,11 +36,15 @@ def by_name(rows: Iterable[N]) -> dict[str, N]:
 
 
 def in_parts(
-    rows: Mapping[str, Any], size: int = 32, marks: Callable[[str], Marks] = lambda name: ()
+    rows: Mapping[str, Any],
+    size: int = 32,
+    marks: Callable[[str], Marks] = lambda name: (),
+    keeps_verdicts: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test, whose first argument is a row, for all rows: at most `size` of them, of equal `marks`, in an item.
 
-    Its other arguments are fixtures, which the rows of an item share. A row that skips ends its item.
+    Its other arguments are fixtures, which the rows of an item share. A row that skips ends its item. keeps_verdicts:
+    for costly proofs; a row that has passed in the same circumstances (tests/verdicts.py) does not run again.
     """
     groups: dict[str, list[str]] = {}  # marks have no hash
     for name in rows:
@@ -45,19 +54,21 @@ def in_parts(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @wraps(test)
-        def run(part: Sequence[str], subtests: pytest.Subtests, pytestconfig: pytest.Config, **fixtures: Any) -> None:
-            chosen = pytestconfig.getoption("--row")
-            for name in part if chosen is None else [chosen]:
+        def run(table_rows: Sequence[str], subtests: pytest.Subtests, request: Any, **fixtures: Any) -> None:
+            for name in rows_to_run(request.node):
                 try:
                     test(rows[name], **fixtures)
                 except (Exception, pytest.fail.Exception):
                     with subtests.test(name):  # only of a failure: it takes milliseconds
                         raise
+                else:
+                    request.node.stash.setdefault(PASSED, []).append(name)
 
         own = list(signature(run, follow_wrapped=False).parameters.values())[:-1]
         shared = list(signature(test).parameters.values())[1:]
         run.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
-        return pytest.mark.parametrize("part", parts)(run)
+        run.keeps_verdicts = keeps_verdicts  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("table_rows", parts)(run)
 
     return decorate
 
@@ -71,11 +82,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With `--row`, leave out what has no such row."""
     if (row := config.getoption("--row")) is None:
         return
-    having = [item for item in items if isinstance(item, pytest.Function) and has_row(item, row)]
+    having = [item for item in items if row in rows_of(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in having])
     items[:] = having
 
 
-def has_row(item: pytest.Function, row: str) -> bool:
-    """Whether an item is a part with this row."""
-    return hasattr(item, "callspec") and row in item.callspec.params.get("part", ())
+def rows_of(item: pytest.Item) -> Sequence[str]:
+    """The rows of a part; none of an item that is no part."""
+    rows: Sequence[str] = item.callspec.params.get("table_rows", ()) if hasattr(item, "callspec") else ()
+    return rows
+
+
+def keeps_verdicts_of(item: pytest.Item) -> bool:
+    """Whether the rows of an item that have passed need not run again."""
+    return getattr(getattr(item, "function", None), "keeps_verdicts", False)
+
+
+def rows_to_run(item: pytest.Item) -> list[str]:
+    """Those whose verdict is not known."""
+    chosen = item.config.getoption("--row")
+    rows = [row for row in rows_of(item) if chosen in (None, row)]
+    return [row for row in rows if not is_kept(item, row)] if keeps_verdicts_of(item) else rows
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A part of which nothing is left to prove needs no fixtures."""
+    if keeps_verdicts_of(item) and not rows_to_run(item):
+        pytest.skip(PROVED)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """What fixtures find at their end counts, too."""
+    yield
+    if keeps_verdicts_of(item):
+        for row in item.stash.get(PASSED, []):
+            keep(item, row)

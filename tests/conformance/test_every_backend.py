@@ -57,7 +57,7 @@ def expected(name: str) -> list[tuple[NDArray[Any], Outputs]]:
     return [(batch, reference.run(case.model, batch)) for _, batch in case.batches()]
 
 
-@in_parts(ROWS, 16, marks_of)
+@in_parts(ROWS, 16, marks_of, keeps_verdicts=True)
 def test_a_backend_conforms(row: tuple[str, Case], backend_of: Callable[[str], Backend]) -> None:
     name, case = row
     chosen, model = backend_of(name), case.model

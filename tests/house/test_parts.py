@@ -1,5 +1,7 @@
 """A part of a table names each of its rows that fail, runs the others, and divides by marks."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,11 +23,33 @@ def test_small(number, limit):
     assert number < limit, f"{number} is not small"
 """
 
+COSTLY = """
+import os
+import re
+from pathlib import Path
+import pytest
+from tests.parts import in_parts
 
-def run(folder: Path, *arguments: str) -> list[str]:
-    (folder / "test_small.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.parts", "-p", "no:cacheprovider", "-ra", *arguments, "."]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+@pytest.fixture
+def limit():
+    yield 2
+    assert not Path("leak").exists()
+
+@in_parts({f"row{number}": number for number in range(3)}, keeps_verdicts=True)
+def test_costly(number, limit):
+    print(f"ran {number}")
+    assert number < limit or Path("mended").exists()
+"""
+
+
+def run(folder: Path, *arguments: str, tests: str = TESTS, full: str = "0") -> list[str]:
+    (folder / "test_small.py").write_text(tests)
+    (folder / "pytest.ini").touch()
+    command = [sys.executable, "-m", "pytest", "-p", "tests.parts", "-ra", *arguments, "."]
+    environment = os.environ | {"EDGEMETA_FULL": full}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
     return done.stdout.splitlines()
 
 
@@ -41,3 +65,19 @@ def test_every_failing_row_of_a_part_is_named(tmp_path: Path, arguments: tuple[s
 
 def test_one_row(tmp_path: Path) -> None:
     assert "1 passed, 2 deselected" in run(tmp_path, "--row", "row2")[-1]
+
+
+def test_rows_that_have_passed_do_not_run_again_but_on_the_gate(tmp_path: Path) -> None:
+    def ran(*arguments: str, full: str = "0") -> list[str]:
+        lines = run(tmp_path, "-s", *arguments, tests=COSTLY, full=full)
+        return [word for line in lines for word in re.findall(r"ran (\d)", line)]
+
+    (tmp_path / "leak").touch()
+    assert len(ran()) == 3, "nothing is kept: the fixture fails at its end"
+    (tmp_path / "leak").unlink()
+    assert len(ran()) == 3
+    (tmp_path / "mended").touch()
+    assert len(ran()) == 1, "only what failed"
+    assert ran() == []
+    assert len(ran(full="1")) == 3
+    assert len(ran("--cache-clear")) == 3

@@ -64,7 +64,7 @@ def run(model: Model, batch: NDArray[Any], isa: str, threads: int = 1, form: str
     return outputs
 
 
-@in_parts(by_name(CASES))
+@in_parts(by_name(CASES), keeps_verdicts=True)
 def test_every_instruction_set_equals_the_reference(
     case: Case, libraries: Libraries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

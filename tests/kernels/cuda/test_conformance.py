@@ -87,12 +87,12 @@ def pool_of(channels: int) -> Model:
     return net.finish().model
 
 
-@in_parts(by_name(SMALL), 16, marks_of)
+@in_parts(by_name(SMALL), 16, marks_of, keeps_verdicts=True)
 def test_a_case_equals_the_reference(case: Case) -> None:
     assert_equal(case, NAMES[drawn(case)])
 
 
 @pytest.mark.slow
-@in_parts(by_name(CASES), 16)
+@in_parts(by_name(CASES), 16, keeps_verdicts=True)
 def test_a_case_equals_the_reference_on_the_other_architecture(case: Case) -> None:
     assert_equal(case, NAMES[1 - drawn(case)])

@@ -70,7 +70,7 @@ def test_cases_of_the_table() -> None:
     assert launches(lower(TABLE["binary3"].model, SM_53, kernels=FORCED)) == 2
 
 
-@in_parts(TABLE, 8, lambda name: () if name in QUICK else (GATE,))
+@in_parts(TABLE, 8, lambda name: () if name in QUICK else (GATE,), keeps_verdicts=True)
 def test_a_case_of_the_table_equals_the_reference(case: Case) -> None:
     plan = lower(case.model, ARCHITECTURES[NAMES[drawn(case)]], kernels=FORCED)
     assert launches(plan) > 0
@@ -83,7 +83,7 @@ def test_a_case_of_the_table_equals_the_reference(case: Case) -> None:
 
 @pytest.mark.usefixtures("disassembler")
 @pytest.mark.parametrize("architecture", ["sm_53", "sm_87"])
-@in_parts(TABLE, 8, lambda name: () if name == "binary2" else (GATE,))
+@in_parts(TABLE, 8, lambda name: () if name == "binary2" else (GATE,), keeps_verdicts=True)
 def test_the_machine_code_of_a_case_equals_the_reference(case: Case, architecture: str, compiler: Compiler) -> None:
     batch = np.concatenate([each for _, each in case.batches()])
     plan = lower(case.model, ARCHITECTURES[architecture], kernels=FORCED)

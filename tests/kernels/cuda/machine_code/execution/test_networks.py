@@ -55,7 +55,7 @@ def once(compiler: Compiler) -> CompiledOnce:
     return CompiledOnce(compiler)
 
 
-@in_parts(EXECUTED, 8, marks_of)
+@in_parts(EXECUTED, 8, marks_of, keeps_verdicts=True)
 def test_a_case_of_the_table(row: tuple[str, Case], once: CompiledOnce) -> None:
     architecture, case = row
     batch = np.concatenate([each for _, each in case.batches()])
