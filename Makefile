@@ -43,8 +43,8 @@ demo: $(VENV)/.installed-demo          ## watch frames being classified, their m
 	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) $(if $(MODEL),--model $(MODEL)) --seconds $(SECONDS)
 
 # The CUDA kernels are compiled and counted without a GPU: by wheels, 400 MB of them.
-test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; one of them: .venv/bin/python -m pytest PATH::NAME
-	$(PYTEST) $(COVERAGE)
+test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; EDGEMETA_FULL=1: proofs of what has not changed, too
+	$(PYTEST) --leave-out-unchanged $(COVERAGE)
 
 long: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests that are too long for `make test`
 	$(PYTEST) -m 'gate and not slow' $(COVERAGE)

@@ -8,17 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.missing_parts import (  # noqa: F401
-    pytest_make_collect_report,
-    pytest_runtest_makereport,
-    pytest_terminal_summary,
-)
-from tests.parts import (  # noqa: F401
-    pytest_addoption,
-    pytest_collection_modifyitems,
-    pytest_runtest_setup,
-    pytest_runtest_teardown,
-)
+pytest_plugins = ("tests.missing_parts", "tests.parts", "tests.unchanged")
 
 # Set before anything imports NumPy or PyTorch: threads of their own would only compete with the other workers'.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

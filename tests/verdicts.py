@@ -20,7 +20,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 SOURCES = (
     *("kernels", "model", "plugins", "proof", "rig", "tasks", "pyproject.toml"),
-    *(f"tests/{name}" for name in ("conformance", "emulation", "kernels", "plugins", "parts.py", "verdicts.py")),
+    *(
+        f"tests/{name}"
+        for name in ("conformance", "emulation", "kernels", "plugins", "proof", "parts.py", "verdicts.py")
+    ),
 )
 """Of what is proved and of what proves it."""
 
