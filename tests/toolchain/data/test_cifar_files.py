@@ -89,7 +89,9 @@ def test_other_pickles(tmp_path: Path, content: object, text: str) -> None:
         read_python_batch(path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_damaged_batches_are_one_error(tmp_path: Path, pixels: Any, classes: Any, data: st.DataObject) -> None:
     raw = bytearray(pickle.dumps(batch_of(pixels[:1], classes[:1]), protocol=2))
@@ -103,7 +105,9 @@ def test_damaged_batches_are_one_error(tmp_path: Path, pixels: Any, classes: Any
         read_python_batch(path)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(raw=st.binary(max_size=300))
 def test_any_bytes_as_a_batch(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "batch"

@@ -175,7 +175,9 @@ def test_wrong_members(write_npz: Any, pixels: Any, classes: Any, change: dict[s
     one_sentence(error, path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_damaged_archives_are_one_error(write_npz: Any, pixels: Any, classes: Any, data: st.DataObject) -> None:
     path = write_npz(x=pixels[:2], y=classes[:2])

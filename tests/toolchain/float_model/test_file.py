@@ -140,7 +140,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     assert not any(is_float_model(p) for p in (text, plain, tmp_path / "none"))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_damaged_files_raise_only_that_error(path: Path, data: st.DataObject) -> None:
     raw = bytearray(path.read_bytes())

@@ -21,7 +21,7 @@ def model(model_file: Path) -> Model:
 
 
 logits_of_three = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=3, max_size=3)
-reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @reuse
