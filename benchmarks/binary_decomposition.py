@@ -33,8 +33,8 @@ from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.real_form import RealForm
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import Binary
@@ -70,7 +70,7 @@ class Forms:
     def __init__(self, model: FloatModel, calibrate: Dataset, test: Dataset) -> None:
         images = PreparedImages(model, ArrayFrames(calibrate.x, "calibration images"))
         self._scheme = Binary()
-        self._network = BitNetwork(model, images, self._scheme, Observer())
+        self._network = BitNetwork(model, images, self._scheme, Events())
         self._real: dict[Pair, Labels] = {}
         self._pixels, self.classes = in_order(test.x, model.colour), test.y.astype(np.int64)
 

@@ -31,6 +31,7 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.matched_objects import Matches
@@ -59,7 +60,7 @@ def main() -> None:
         )
         floating = load_float_model(source)
         if arguments.model is None:
-            quantize(source, out, "auto", calibration=Calibration(arguments.clip, FRAMES, 0, LAST))
+            quantize(source, out, AutoScheme(Calibration(arguments.clip, FRAMES, 0, LAST)))
         integer = load(arguments.model or out)
     numbers = ClipFrames(arguments.clip, 1 << 20, FIRST_TEST)
     images = PreparedImages(floating, ClipFrames(arguments.clip, -(-len(numbers) // STEP), FIRST_TEST))

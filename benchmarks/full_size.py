@@ -26,8 +26,8 @@ from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.weight_schemes import Fixed, WeightScheme, weight_scheme
 from edgemeta.toolchain.search.objective import Costs
 
@@ -84,7 +84,7 @@ def of_full_size(name: str) -> BitNetwork:
         model = import_network(file, Path(folder) / "float.safetensors", Pixels(), SETTINGS.get(name)).model
     assert isinstance(model, FloatModel)
     noise = np.random.default_rng(1).integers(0, 256, (_CALIBRATION, *model.input_shape), np.uint8)
-    return BitNetwork(model, PreparedImages(model, ArrayFrames(noise)), Fixed(), Observer())
+    return BitNetwork(model, PreparedImages(model, ArrayFrames(noise)), Fixed(), Events())
 
 
 def row_of(name: str, network: BitNetwork, scheme: WeightScheme, pair: tuple[int, int], runs: int) -> dict[str, Any]:

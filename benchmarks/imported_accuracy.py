@@ -17,6 +17,7 @@ from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.labelled import integer_logits
 from edgemeta.toolchain.quantize.quantize import quantize
@@ -41,7 +42,7 @@ def main() -> None:
         import_network(arguments["float"], floating, Pixels())
         import_network(arguments["int8"], theirs, Pixels())
         if arguments["model"] is None:
-            quantize(floating, ours, "auto", calibration=Calibration(arguments["train"], IMAGES))
+            quantize(floating, ours, AutoScheme(Calibration(arguments["train"], IMAGES)))
         model = load(arguments["model"] or ours)
         top1 = {
             "float": accuracy(load_float_model(floating), data.x, data.y),

@@ -17,8 +17,10 @@ from benchmarks.result_file import write_json, write_markdown
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.graph import Conv, Dense
 from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.quantize import QuantizeResult, quantize
+from edgemeta.toolchain.quantize.labelled import Measured
+from edgemeta.toolchain.quantize.quantize import LabelledFiles, QuantizeResult, quantize
 from edgemeta.toolchain.train.designs import Wishes
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
 
@@ -55,10 +57,8 @@ def main() -> None:
     quantized = quantize(
         trained.path,
         chosen.folder / "model.safetensors",
-        "auto",
-        calibration=Calibration(chosen.data),
-        held_out=trained.held_out,
-        test=chosen.test,
+        AutoScheme(Calibration(chosen.data)),
+        labelled=LabelledFiles(trained.held_out, chosen.test),
     )
     seconds = None if continued else {"cpu": round(cpu), "elapsed": round(end - begin), "threads": chosen.threads}
     options = "".join(
@@ -76,7 +76,7 @@ def main() -> None:
 
 def _values(trained: PicturesResult, quantized: QuantizeResult, seconds: dict[str, int] | None) -> dict[str, object]:
     assert trained.test is not None
-    assert quantized.test is not None
+    assert isinstance(quantized.test, Measured)
     layers = [layer for layer in load_float_model(trained.path).layers if isinstance(layer, Conv | Dense)]
     return {
         "network": trained.network,
@@ -100,7 +100,7 @@ def _values(trained: PicturesResult, quantized: QuantizeResult, seconds: dict[st
 
 def _text(trained: PicturesResult, quantized: QuantizeResult, seconds: dict[str, int] | None) -> str:
     assert trained.test is not None
-    assert quantized.test is not None
+    assert isinstance(quantized.test, Measured)
     took = "continued, not timed"
     if seconds is not None:
         took = f"{seconds['cpu'] / 60:.1f} minutes of CPU, {seconds['elapsed'] / 60:.1f} elapsed on "

@@ -42,9 +42,9 @@ from edgemeta.toolchain.incremental.projection import Projection
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice, Form
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.prepared import Prepared
 
 TRAINED = "resnet8-trained"
@@ -104,7 +104,7 @@ def forms_of(model: FloatModel) -> dict[str, Model]:
             values = torch.from_numpy(layer.weight.copy())
             projection = Projection(values, BITS, "mse")
             stored[layer.name] = projection.stored(projection(values).numpy())
-    prepared = Prepared(model, images, Observer())
+    prepared = Prepared(model, images, Events())
 
     def int8(form: Form) -> Model:
         return prepared.builder(Choice("minmax", form)).build()

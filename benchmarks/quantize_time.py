@@ -19,10 +19,10 @@ import torch
 
 from benchmarks.result_file import write_json
 from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.events import Events, StageName
 from edgemeta.toolchain.quantize.quantize import quantize
-from edgemeta.toolchain.quantize.stages import StageName
 from edgemeta.toolchain.train.designs import RESNET
 from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.networks import build
@@ -41,17 +41,17 @@ def main() -> None:
         clock = _Clock()
         begin = time.process_time()
         result = quantize(
-            path, Path(folder) / "model.safetensors", "auto", calibration=Calibration(chosen.calibrate), observer=clock
+            path, Path(folder) / "model.safetensors", AutoScheme(Calibration(chosen.calibrate)), events=clock
         )
         seconds = time.process_time() - begin
         clock.end()
     for stage, spent in clock.seconds.items():
         print(f"{spent:7.1f} s  {stage}")
-    print(f"{seconds:7.1f} s of CPU, {result.seconds:.1f} s elapsed, {result.images} images, {result.sha256}")
+    print(f"{seconds:7.1f} s of CPU, {result.seconds:.1f} s elapsed, {result.made.images} images, {result.sha256}")
     values = {
         "network": RESNET.name,
         "size": RESNET.size,
-        "images": result.images,
+        "images": result.made.images,
         "cpu_seconds": round(seconds, 1),
         "elapsed_seconds": round(result.seconds, 1),
         "stages": {stage: round(spent, 1) for stage, spent in clock.seconds.items()},
@@ -61,7 +61,7 @@ def main() -> None:
     write_json("quantize-time", f"python benchmarks/quantize_time.py --calibrate {place}", values)
 
 
-class _Clock(Observer):
+class _Clock(Events):
     """CPU seconds of each stage, all its occurrences together."""
 
     def __init__(self) -> None:

@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
-from edgemeta.toolchain.incremental.command import Incremental
+from edgemeta.toolchain.incremental.command import IncrementalScheme
 from edgemeta.toolchain.incremental.freezing import RULES, Rule
 from edgemeta.toolchain.incremental.settings import BITS, IncrementalSettings
+from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.exponents import EXPONENT_CHOICES, ExponentChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,8 +118,9 @@ def incremental_of(
     bits: str,
     rule: Rule,
     exponents: ExponentChoice,
+    calibration: Calibration | None,
     **settings: Any,
-) -> Incremental | None:
+) -> IncrementalScheme | None:
     """What the options say, for scheme incremental. Raises click.UsageError for missing or superfluous paths."""
     if scheme != "incremental":
         if train is not None or folder is not None or alternates is not None:
@@ -127,4 +129,4 @@ def incremental_of(
     if train is None or folder is None:
         raise click.UsageError("--scheme incremental needs --train and --folder")
     chosen = IncrementalSettings(bits=int(bits), rule=rule, exponents=exponents, **settings)
-    return Incremental(train, folder, chosen, alternates, fresh, threads)
+    return IncrementalScheme(train, folder, chosen, alternates, fresh, threads, calibration)

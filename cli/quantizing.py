@@ -14,20 +14,33 @@ from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.zoo import find
+from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.incremental.command import IncrementalResult
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.quantize.auto import AutoResult
-from edgemeta.toolchain.quantize.binary import BASES, FEATURE_BITS, BinaryResult, LayerDecomposition, RealMeasured
+from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme
+from edgemeta.toolchain.quantize.binary import (
+    BASES,
+    FEATURE_BITS,
+    BinaryBoxesMeasured,
+    BinaryMeasured,
+    BinaryResult,
+    BinaryScheme,
+    RealMeasured,
+)
 from edgemeta.toolchain.quantize.boxes import BoxesMeasured
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
-from edgemeta.toolchain.quantize.compare import LayerError
-from edgemeta.toolchain.quantize.observer import Agreement, Observer
-from edgemeta.toolchain.quantize.quantize import SCHEMES, QuantizeResult, Scheme
+from edgemeta.toolchain.quantize.events import Agreement, Events, Stage, StageName
+from edgemeta.toolchain.quantize.labelled import Measured
+from edgemeta.toolchain.quantize.paper import PaperScheme
+from edgemeta.toolchain.quantize.quantize import LabelledFiles, QuantizeResult
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES
-from edgemeta.toolchain.quantize.stages import Stage, StageName
+from edgemeta.toolchain.quantize.scheme import Scheme
 from edgemeta.toolchain.train.run_folder import require_writable
 
+SCHEMES = ("paper", "auto", "binary", "incremental")
 _path = click.Path(path_type=Path)
 _SHOWN_LAYERS = 10
 _MIB = 1 << 20
@@ -98,7 +111,7 @@ _MIB = 1 << 20
 @keeps_inputs("out")
 def quantize(
     float_model: str,
-    scheme: Scheme,
+    scheme: str,
     calibrate: Path | None,
     images: int | None,
     first: int,
@@ -137,112 +150,115 @@ def quantize(
     """
     if last is not None and last <= first:
         raise click.BadParameter(f"found {last}, expected more than {first}, the first frame", param_hint="--to")
-    incremental = incremental_of(scheme, **retraining)
-    if incremental is not None:
+    calibration = None if calibrate is None else Calibration(calibrate, images, first, last)
+    chosen: Scheme | None = incremental_of(scheme, calibration=calibration, **retraining)
+    if chosen is not None:
         require_writable(out)
-    with watched_training() as bars, closing(_Shown(bars)) as shown:
-        result = quantize_file(
-            find(float_model),
-            out,
-            scheme,
-            calibration=None if calibrate is None else Calibration(calibrate, images, first, last),
-            ranges=tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)),
-            bases=bases,
-            feature_bits=feature_bits,
-            integer_bits=integer_bits,
-            incremental=incremental,
-            held_out=held_out,
-            test=test,
-            name=name,
-            observer=shown,
+    elif scheme == "paper":
+        chosen = PaperScheme()
+    elif calibration is None:
+        raise QuantizeError(
+            f"scheme {scheme} needs calibration images, found none: name a folder, a video or a data set"
         )
+    elif scheme == "auto":
+        chosen = AutoScheme(calibration, tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)))
+    else:
+        chosen = BinaryScheme(calibration, bases, feature_bits, integer_bits)
+    with watched_training() as bars, closing(_Shown(bars)) as shown:
+        files = LabelledFiles(held_out, test)
+        result = quantize_file(find(float_model), out, chosen, labelled=files, name=name, events=shown)
     report(as_json, _values(result, scheme), _text(result, scheme))
 
 
-def _values(result: QuantizeResult, scheme: Scheme) -> dict[str, object]:
-    auto, test = result.auto, result.test
+def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
+    made, test = result.made, result.test
+    auto = made if isinstance(made, AutoResult) else None
+    validation = made.validation if isinstance(made, IncrementalResult) else None
+    real = test.real if isinstance(test, BinaryMeasured) else None
+    classes = test if isinstance(test, Measured) else None
     return {
         "path": str(result.path),
         "sha256": result.sha256,
         "bytes": result.size,
         "scheme": scheme,
         "choice": None if auto is None else auto.agreement.choice,
-        "calibration_images": result.images,
+        "calibration_images": made.images,
         "tried": [asdict(each) for each in auto.tried] if auto else [],
         "output_errors": dict(zip(auto.model.outputs, auto.agreement.errors, strict=True)) if auto else {},
         "same_label": _percent(auto.agreement.same_label if auto else None),
         "same_objects": auto.agreement.same_objects if auto else None,
-        "layers": [asdict(each) for each in _layers(result)],
-        "validation_top1": _percent(result.validation.accuracy if result.validation else None),
-        "float_validation_top1": _percent(result.validation.float_accuracy if result.validation else None),
-        "float_top1": _percent(test.float_accuracy if test else None),
-        "top1": _percent(test.accuracy if test else None),
-        "real_top1": _percent(result.real.accuracy if result.real else None),
-        "real_same_label": _percent(result.real.same_label if result.real else None),
-        "real_changed": _percent(result.real.changed if result.real else None),
-        **(_boxes_values(result.boxes) if result.boxes else {}),
-        "images": result.boxes.images if result.boxes else test.images if test else 0,
+        "layers": [asdict(each) for each in made.layers] if isinstance(made, AutoResult | BinaryResult) else [],
+        "validation_top1": _percent(validation.accuracy if validation else None),
+        "float_validation_top1": _percent(validation.float_accuracy if validation else None),
+        "float_top1": _percent(classes.float_accuracy if classes else None),
+        "top1": _percent(classes.accuracy if classes else None),
+        "real_top1": _percent(real.accuracy if real else None),
+        "real_same_label": _percent(real.same_label if real else None),
+        "real_changed": _percent(real.changed if real else None),
+        **(_boxes_values(test) if isinstance(test, BoxesMeasured) else {}),
+        "images": test.images if test else 0,
         "temperature": result.temperature,
-        "calibration_error": _percent(test.calibration_error if test else None),
-        "plain_calibration_error": _percent(test.plain_calibration_error if test else None),
+        "calibration_error": _percent(classes.calibration_error if classes else None),
+        "plain_calibration_error": _percent(classes.plain_calibration_error if classes else None),
         "seconds": round(result.seconds, 1),
         "peak_memory": result.peak_memory,
     }
 
 
+def _precisions(boxes: BoxesMeasured) -> tuple[tuple[str, str, Precision | None], ...]:
+    real = boxes.real if isinstance(boxes, BinaryBoxesMeasured) else None
+    return ("", "integers", boxes.integer), ("real_", "with real factors", real), ("float_", "float", boxes.floating)
+
+
 def _boxes_values(boxes: BoxesMeasured) -> dict[str, float | None]:
-    networks = {"": boxes.integer, "float_": boxes.floating, "real_": boxes.real}
     values: dict[str, float | None] = {}
-    for name, each in networks.items():
-        values[f"{name}map50"] = _percent(None if each is None else each.at_half)
-        values[f"{name}map"] = _percent(None if each is None else each.mean)
+    for key, _, each in _precisions(boxes):
+        values[f"{key}map50"] = _percent(None if each is None else each.at_half)
+        values[f"{key}map"] = _percent(None if each is None else each.mean)
     return values
 
 
 def _boxes_text(boxes: BoxesMeasured) -> Iterator[str]:
     yield f"mean average precision on {boxes.images:,} test images, at IoU 0.5 and of 0.5 to 0.95:"
-    networks = {"integers": boxes.integer, "with real factors": boxes.real, "float": boxes.floating}
-    for name, each in networks.items():
+    for _, name, each in _precisions(boxes):
         if each is not None:
             yield f"  {name:<17}  {100 * each.at_half:6.2f} %  {100 * each.mean:6.2f} %"
-
-
-def _layers(result: QuantizeResult) -> Sequence[LayerError | LayerDecomposition]:
-    if result.binary is not None:
-        return result.binary.layers
-    return () if result.auto is None else result.auto.layers
 
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 4)
 
 
-def _text(result: QuantizeResult, scheme: Scheme) -> Iterator[str]:
-    choice = f", {result.auto.agreement.choice}" if result.auto else ""
-    if result.auto:
-        yield from _auto_text(result.auto, result.images)
-    if result.binary:
-        yield from _binary_text(result.binary)
+def _text(result: QuantizeResult, scheme: str) -> Iterator[str]:
+    made, test = result.made, result.test
+    choice = ""
+    if isinstance(made, AutoResult):
+        choice = f", {made.agreement.choice}"
+        yield from _auto_text(made)
+    if isinstance(made, BinaryResult):
+        yield from _binary_text(made)
     yield f"{result.path}: scheme {scheme}{choice}, {result.size:,} bytes, sha256 {result.sha256[:12]}"
-    if result.validation:
-        before, after = 100 * result.validation.float_accuracy, 100 * result.validation.accuracy
-        images = f"{result.validation.images:,} images held out of the retraining"
-        yield f"top-1 {after:.2f} % of {images}, float {before:.2f} %"
-    if result.test:
-        before, after = 100 * result.test.float_accuracy, 100 * result.test.accuracy
-        real = "" if result.real is None else _real_text(result.real)
-        yield f"top-1 {after:.2f} % of {result.test.images:,} test images{real}, float {before:.2f} %"
-    if result.boxes:
-        yield from _boxes_text(result.boxes)
+    if isinstance(made, IncrementalResult):
+        images = f"{made.validation.images:,} images held out of the retraining"
+        yield _top1(made.validation, images)
+    if isinstance(test, Measured):
+        real = _real_text(test.real) if isinstance(test, BinaryMeasured) else ""
+        yield _top1(test, f"{test.images:,} test images{real}")
+    elif test is not None:
+        yield from _boxes_text(test)
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
-    if result.test:
-        before, after = 100 * result.test.plain_calibration_error, 100 * result.test.calibration_error
+    if isinstance(test, Measured):
+        before, after = 100 * test.plain_calibration_error, 100 * test.calibration_error
         yield f"calibration error {after:.2f} % on the test images, at temperature 1 {before:.2f} %"
     yield f"{result.seconds:.1f} s, at most {result.peak_memory / _MIB:,.0f} MiB of memory"
 
 
-def _auto_text(auto: AutoResult, images: int) -> Iterator[str]:
+def _top1(measured: Measured, images: str) -> str:
+    return f"top-1 {100 * measured.accuracy:.2f} % of {images}, float {100 * measured.float_accuracy:.2f} %"
+
+
+def _auto_text(auto: AutoResult) -> Iterator[str]:
     for each in auto.tried:
         yield f"tried {each.choice}: output error {each.error:.2e}{_same(each)}"
     shown = auto.layers[:_SHOWN_LAYERS]
@@ -250,7 +266,7 @@ def _auto_text(auto: AutoResult, images: int) -> Iterator[str]:
     yield f"signal-to-quantization-noise, the worst {len(shown)} of {len(auto.layers)} layers (--json has all):"
     for layer in shown:
         yield f"  {layer.layer:<{width}}  {layer.kind:<14} {layer.decibels:6.1f} dB"
-    yield f"{images:,} calibration images; agreement with the float network{_same(auto.agreement)}:"
+    yield f"{auto.images:,} calibration images; agreement with the float network{_same(auto.agreement)}:"
     for name, error in zip(auto.model.outputs, auto.agreement.errors, strict=True):
         yield f"  output {name}: relative error {error:.2e}"
 
@@ -273,7 +289,7 @@ def _same(agreement: Agreement) -> str:
     return "" if agreement.same_label is None else f", same label {agreement.same_label:.2%}"
 
 
-class _Shown(Observer):
+class _Shown(Events):
     """Shows the retraining, the stages, and what is left out."""
 
     def __init__(self, bars: TrainingBars) -> None:

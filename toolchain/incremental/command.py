@@ -8,22 +8,28 @@ from edgemeta.toolchain.data.dataset import load_alternates, load_dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, Calibration
+from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.labelled import measure
-from edgemeta.toolchain.quantize.maker import Made
-from edgemeta.toolchain.quantize.observer import Observer
-from edgemeta.toolchain.quantize.stages import Stage, stages_of_incremental
+from edgemeta.toolchain.quantize.labelled import Measured, measure
+from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, save_npz
 
 
 @dataclass(frozen=True)
-class Incremental:
-    """What scheme `incremental` works with.
+class IncrementalResult(SchemeResult):
+    """validation: both networks on the images that are held out of the retraining."""
+
+    validation: Measured
+
+
+@dataclass(frozen=True)
+class IncrementalScheme:
+    """Scheme `incremental`.
 
     train: labelled training images (`load_dataset`); alternates: other pixels of some of them (`load_alternates`).
     folder: of the run, which is continued, or deleted before if `fresh`. threads: CPU threads of PyTorch; None: its
-    default.
+    default. calibration: images for the ranges of tensors; None: training images.
     """
 
     train: Path
@@ -32,14 +38,12 @@ class Incremental:
     alternates: Path | None = None
     fresh: bool = False
     threads: int | None = None
+    calibration: Calibration | None = None
 
-    def make(
-        self, model: FloatModel, calibration: Calibration | None, measuring: Sequence[Stage], observer: Observer
-    ) -> Made:
+    def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> IncrementalResult:
         """Retrain in steps until all weights are powers of two, then build the integer network.
 
-        The images that are held out are written to the run's folder, for `eval`. calibration: images for the ranges of
-        tensors; None: training images. measuring: stages that follow. Raises a ToolchainError.
+        The images that are held out are written to the run's folder, for `eval`. Raises a ToolchainError.
         """
         settings = self.settings
         settings.require_all()
@@ -50,19 +54,20 @@ class Incremental:
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        train = load_dataset(self.train, "train", model.input_shape[0], observer.left_out, labels=model.labels)
+        train = load_dataset(self.train, "train", model.input_shape[0], events.left_out, labels=model.labels)
         others = None if self.alternates is None else load_alternates(self.alternates, train)
-        with opened_run(self.folder, self.fresh, observer.left_out):
+        with opened_run(self.folder, self.fresh, events.left_out):
             _, validation = parts(train, settings)
             save_npz(validation, self.folder / VALIDATION)
-            trained = retrained(model, settings, train, self.folder, alternates=others, progress=observer.retrained)
-        frames = None if calibration is None else calibration.frames(observer.left_out)
+            trained = retrained(model, settings, train, self.folder, alternates=others, progress=events.retrained)
+        frames = None if self.calibration is None else self.calibration.frames(events.left_out)
         count = DATASET_IMAGES if frames is None else len(frames)
-        observer.planned((*stages_of_incremental(count, len(validation)), *measuring))
-        stage = observer.stage("images")
+        stages = Stage("images", 0.2 * count), Stage("ranges", 1.5 * count)
+        events.planned((*stages, Stage("validation images", 1.1 * len(validation)), *following))
+        stage = events.stage("images")
         images = range_images(model, train, settings, stage) if frames is None else PreparedImages(model, frames, stage)
-        integer, _ = integer_network(trained.network, model, images, observer.stage("ranges"))
-        measured = measure(model, integer, validation, observer.stage("validation images"))
+        integer, _ = integer_network(trained.network, model, images, events.stage("ranges"))
+        measured = measure(model, integer, validation, events.stage("validation images"))
         provenance = {
             "scheme": "incremental",
             **settings.provenance(),
@@ -75,4 +80,4 @@ class Incremental:
             "validation_accuracy": measured.accuracy,
             "float_validation_accuracy": measured.float_accuracy,
         }
-        return Made(replace(integer, provenance=provenance), measured, len(images))
+        return IncrementalResult(replace(integer, provenance=provenance), len(images), measured)

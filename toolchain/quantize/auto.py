@@ -11,46 +11,81 @@ from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, LayerError
 from edgemeta.toolchain.quantize.equalize import EQUALIZATIONS, can_equalize, equalized
+from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
+from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.observer import Agreement, Observer
 from edgemeta.toolchain.quantize.prepared import Prepared
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
+from edgemeta.toolchain.quantize.scheme import SchemeResult
 
 
 @dataclass(frozen=True)
-class AutoResult:
-    """What scheme `auto` has made. tried: every choice, in order; layers: error of each layer, worst first."""
+class AutoResult(SchemeResult):
+    """agreement: of the best choice. tried: every choice, in order; layers: error of each layer, worst first."""
 
-    model: Model
     agreement: Agreement
     tried: tuple[Agreement, ...]
     layers: tuple[LayerError, ...]
+
+
+@dataclass(frozen=True)
+class AutoScheme:
+    """Scheme `auto`. ranges: rules for the ranges of tensors, of which the best is taken."""
+
+    calibration: Calibration
+    ranges: tuple[RangeRule, ...] = RANGE_RULES
+
+    def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> AutoResult:
+        """As `Scheme.run`."""
+        frames = self.calibration.frames(events.left_out)
+        events.planned((*stages_of_auto(model, len(frames), len(self.ranges)), *following))
+        images = PreparedImages(model, frames, events.stage("images"))
+        return quantize_auto(model, images, self.ranges, events)
+
+
+def stages_of_auto(model: FloatModel, images: int, rules: int) -> tuple[Stage, ...]:
+    """The stages of scheme `auto` for so many calibration images and rules for ranges."""
+    ranges, trying = Stage("ranges", 1.5 * images), Stage("trying", 0.1 * images)
+    rounding = Stage("rounding", 3.0 * min(MOMENT_IMAGES, images))
+    equalizations = len(EQUALIZATIONS) if can_equalize(model, [block.after for block in blocks_of(model)]) else 0
+    return (
+        Stage("images", 0.2 * images),
+        Stage("float network", images),
+        ranges,
+        *[trying] * (rules + 1),
+        *(rounding, trying),
+        *(ranges, rounding, trying) * equalizations,
+        *(Stage("biases", 0.5 * images), trying),
+        Stage("layers", 8),
+    )
 
 
 def quantize_auto(
     model: FloatModel,
     images: PreparedImages,
     rules: Sequence[RangeRule] = RANGE_RULES,
-    observer: Observer | None = None,
+    events: Events | None = None,
 ) -> AutoResult:
     """The best integer model for calibration images, about 100 to 1,000.
 
     rules: for the ranges of tensors, of which the best is taken. The provenance of the model lists every choice that
     was tried. Raises QuantizeError, BackendError.
     """
-    observer = observer or Observer()
-    expected = Expected(model, images, observer.stage("float network"))
+    events = events or Events()
+    expected = Expected(model, images, events.stage("float network"))
     tried: list[tuple[Agreement, Model, Choice]] = []
-    prepared = {0.0: Prepared(model, images, observer)}
+    prepared = {0.0: Prepared(model, images, events)}
 
     def attempt(choice: Choice) -> None:
         integer = prepared[choice.equalize].builder(choice).build()
-        agreement = expected.measure(integer, choice.text, observer.stage("trying", choice.text))
+        agreement = expected.measure(integer, choice.text, events.stage("trying", choice.text))
         tried.append((agreement, integer, choice))
-        observer.tried(agreement)
+        events.tried(agreement)
 
     def best() -> tuple[Agreement, Model, Choice]:
         return min(tried, key=lambda each: each[0].distance)
@@ -63,7 +98,7 @@ def quantize_auto(
     if can_equalize(model, prepared[0.0].statistics.reach):
         for strength in EQUALIZATIONS:
             scaled = equalized(model, prepared[0.0].statistics.reach, strength)
-            prepared[strength] = Prepared(scaled, images, observer)
+            prepared[strength] = Prepared(scaled, images, events)
             attempt(replace(plain, equalize=strength, feedback=True))
     chosen = best()[2]
     attempt(prepared[chosen.equalize].corrected(chosen))
@@ -71,7 +106,8 @@ def quantize_auto(
     made_from = prepared[chosen.equalize]
     layers = made_from.layer_errors(integer)
     provenance = _provenance(agreement, [each[0] for each in tried], len(images))
-    return AutoResult(replace(integer, provenance=provenance), agreement, tuple(each[0] for each in tried), layers)
+    every = tuple(each[0] for each in tried)
+    return AutoResult(replace(integer, provenance=provenance), len(images), agreement, every, layers)
 
 
 def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Mapping[str, object]:

@@ -4,6 +4,7 @@ Kondo and Yamashita: "Binary-decomposed DCNN". The same B and Q in every layer; 
 """
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -15,15 +16,24 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.toolchain.average_precision import Precision
+from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
 from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
+from edgemeta.toolchain.detection_evaluation import evaluate_finder, least_scores
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.quantize.boxes import BoxesMeasured, silent
+from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.labelled import Measured
 from edgemeta.toolchain.quantize.real_form import RealForm
 from edgemeta.toolchain.quantize.run import integer_session
+from edgemeta.toolchain.quantize.scheme import SchemeResult, TestImages
 from edgemeta.toolchain.quantize.weight_schemes import Binary
 
 BASES, FEATURE_BITS = 6, 6
@@ -46,12 +56,74 @@ class LayerDecomposition:
 
 
 @dataclass(frozen=True)
-class BinaryResult:
-    """The integer network, its real-valued form, and each layer's error in the network's order."""
+class RealMeasured:
+    """Shares 0..1 of labelled images: the real-valued form is right; both forms give the same class.
 
-    model: Model
+    changed: share of the images of which one form is right and the other is not. By chance alone, the accuracies of two
+    equally good forms then differ by about sqrt(changed / images).
+    """
+
+    accuracy: float
+    same_label: float
+    changed: float
+
+
+@dataclass(frozen=True)
+class BinaryMeasured(Measured):
+    """real: of the real-valued form, on the same images."""
+
+    real: RealMeasured
+
+    def provenance(self) -> Mapping[str, object]:
+        """The figures as the model file states them."""
+        return {**super().provenance(), "real_form_test_accuracy": self.real.accuracy}
+
+
+@dataclass(frozen=True)
+class BinaryBoxesMeasured(BoxesMeasured):
+    """real: of the real-valued form, on the same images."""
+
+    real: Precision
+
+    def provenance(self) -> Mapping[str, object]:
+        """The figures as the model file states them."""
+        return {**super().provenance(), "real_form_test_map": self.real.mean}
+
+
+@dataclass(frozen=True)
+class BinaryResult(SchemeResult):
+    """real: the real-valued form. layers: each layer's error in the network's order."""
+
     real: RealForm
     layers: tuple[LayerDecomposition, ...]
+
+    def measure(
+        self, model: FloatModel, integer: Model, data: TestImages, progress: Callable[[int, int], None]
+    ) -> Measured | BoxesMeasured:
+        """As `SchemeResult.measure`, and the real-valued form."""
+        plain = super().measure(model, integer, data, progress)
+        if isinstance(data, BoxedImages):
+            assert isinstance(plain, BoxesMeasured)
+            return BinaryBoxesMeasured(**vars(plain), real=_real_precision(model, integer, self.real, data))
+        assert isinstance(plain, Measured)
+        return BinaryMeasured(**vars(plain), real=measure_real(self.real, integer, data))
+
+
+@dataclass(frozen=True)
+class BinaryScheme:
+    """Scheme `binary`. bases, feature_bits: 2 .. 8, the same in every layer; integer_bits: of the weights, 8 .. 16."""
+
+    calibration: Calibration
+    bases: int = BASES
+    feature_bits: int = FEATURE_BITS
+    integer_bits: int = INT8_BITS
+
+    def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> BinaryResult:
+        """As `Scheme.run`."""
+        frames = self.calibration.frames(events.left_out)
+        events.planned((Stage("images", 0.2 * len(frames)), Stage("ranges", 1.5 * len(frames)), *following))
+        images = PreparedImages(model, frames, events.stage("images"))
+        return quantize_binary(model, images, self.bases, self.feature_bits, events, self.integer_bits)
 
 
 def quantize_binary(
@@ -59,7 +131,7 @@ def quantize_binary(
     images: PreparedImages,
     bases: int,
     feature_bits: int,
-    observer: Observer | None = None,
+    events: Events | None = None,
     integer_bits: int = INT8_BITS,
 ) -> BinaryResult:
     """The binary-decomposed network, with ranges of feature maps of calibration images. Raises QuantizeError.
@@ -75,7 +147,7 @@ def quantize_binary(
         if value not in widths:
             raise QuantizeError(f"scheme binary has {widths[0]} to {widths[-1]} {name}, found {value}")
     scheme = Binary(integer_bits)
-    network = BitNetwork(model, images, scheme, observer or Observer())
+    network = BitNetwork(model, images, scheme, events or Events())
     bits = network.uniform(bases, feature_bits)
     integer = network.build(bits)
     try:
@@ -84,20 +156,7 @@ def quantize_binary(
         raise QuantizeError(f"{error}; expected fewer integer bits than {integer_bits} for these layers") from error
     provenance = {**integer.provenance, "integer_bits": integer_bits, "calibration_images": len(images)}
     layers = tuple(_error(network, scheme, integer, name, bases) for name in network.layers)
-    return BinaryResult(replace(integer, provenance=provenance), RealForm(network, scheme, bits), layers)
-
-
-@dataclass(frozen=True)
-class RealMeasured:
-    """Shares 0..1 of labelled images: the real-valued form is right; both forms give the same class.
-
-    changed: share of the images of which one form is right and the other is not. By chance alone, the accuracies of two
-    equally good forms then differ by about sqrt(changed / images).
-    """
-
-    accuracy: float
-    same_label: float
-    changed: float
+    return BinaryResult(replace(integer, provenance=provenance), len(images), RealForm(network, scheme, bits), layers)
 
 
 def measure_real(real: RealForm, integer: Model, data: LabelledImages) -> RealMeasured:
@@ -113,6 +172,16 @@ def measure_real(real: RealForm, integer: Model, data: LabelledImages) -> RealMe
             changed += int(((by_real == classes) != (by_integer == classes)).sum())
             total += len(classes)
     return RealMeasured(right / total, same / total, changed / total)
+
+
+def _real_precision(model: FloatModel, integer: Model, real: RealForm, images: BoxedImages) -> Precision:
+    detector = FloatDetector(model, least_scores(model.task))
+
+    def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
+        outputs = real.outputs(pixels)
+        return [detector.objects([each[i : i + 1] for each in outputs]) for i in range(len(pixels))]
+
+    return evaluate_finder(images, integer, find, silent)
 
 
 def _error(network: BitNetwork, scheme: Binary, integer: Model, name: str, bases: int) -> LayerDecomposition:

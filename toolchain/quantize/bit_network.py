@@ -19,10 +19,10 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.feature_maps import FeatureMaps, image_of_bits
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.weight_schemes import WeightScheme
 from edgemeta.toolchain.quantize.weights import magnitude
 
@@ -42,10 +42,10 @@ class BitNetwork:
     [O, ...] of each layer. scores: layers whose weights have one scale, so that their sums can be compared.
     """
 
-    def __init__(self, model: FloatModel, images: PreparedImages, scheme: WeightScheme, observer: Observer) -> None:
+    def __init__(self, model: FloatModel, images: PreparedImages, scheme: WeightScheme, events: Events) -> None:
         self.model, self.scheme = model, scheme
         shapes, self.blocks = check(model, model.name), blocks_of(model)
-        statistics = Statistics(model, self.blocks, images, observer.stage("ranges"))
+        statistics = Statistics(model, self.blocks, images, events.stage("ranges"))
         self.maps = FeatureMaps(model, shapes, self.blocks, statistics)
         both = {block.name: folded(block) for block in self.blocks if block.has_weights}
         self.weights: Mapping[str, Float32] = {name: weight for name, (weight, _) in both.items()}

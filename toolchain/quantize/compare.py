@@ -18,9 +18,9 @@ from edgemeta.toolchain.float_model.forward import outputs, walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.events import Agreement
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.matched_objects import Matches
-from edgemeta.toolchain.quantize.observer import Agreement
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
 Stage = Callable[[int, int], None]

@@ -7,6 +7,8 @@ logits.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +33,23 @@ from edgemeta.toolchain.float_model.graph import (
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
+from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.rescale import rescaled
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
+from edgemeta.toolchain.quantize.scheme import SchemeResult
 
 IMAGE_BITS, ACTIVATION_BITS, WEIGHT_BITS = 7, 3, 5
+
+
+@dataclass(frozen=True)
+class PaperScheme:
+    """Scheme `paper`, which has no settings and needs no images."""
+
+    def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> SchemeResult:
+        """As `Scheme.run`."""
+        events.planned(following)
+        return SchemeResult(quantize_paper(model), 0)
 
 
 def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:

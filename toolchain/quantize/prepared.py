@@ -8,11 +8,11 @@ from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import LayerError, layer_errors
 from edgemeta.toolchain.quantize.correct import corrected
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES, second_moments
 from edgemeta.toolchain.quantize.image_type import image_type
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
@@ -22,11 +22,11 @@ LAYER_IMAGES = 8
 class Prepared:
     """A float network with the data needed to build integer networks from it."""
 
-    def __init__(self, model: FloatModel, images: PreparedImages, observer: Observer) -> None:
-        self._model, self._images, self._observer = model, images, observer
+    def __init__(self, model: FloatModel, images: PreparedImages, events: Events) -> None:
+        self._model, self._images, self._observer = model, images, events
         self._shapes, self._blocks = check(model, model.name), blocks_of(model)
         self._raw = raw_outputs(model, self._blocks)
-        self.statistics = Statistics(model, self._blocks, images, observer.stage("ranges"))
+        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"))
         self._plain = LayerWeights(self._blocks)
         self._with_feedback: LayerWeights | None = None
 

@@ -26,8 +26,8 @@ from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import in_order, normalized, outputs
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.observer import Observer
 from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
@@ -109,9 +109,9 @@ def _require_images(config: SearchConfig, path: Path, held_out: int) -> None:
 
 
 def _network(config: SearchConfig, model: FloatModel, calibration: NDArray[np.uint8]) -> BitNetwork:
-    observer = Observer()
-    images = PreparedImages(model, ArrayFrames(calibration, str(config.data)), observer.progress)
-    return BitNetwork(model, images, weight_scheme(config.scheme), observer)
+    events = Events()
+    images = PreparedImages(model, ArrayFrames(calibration, str(config.data)), events.progress)
+    return BitNetwork(model, images, weight_scheme(config.scheme), events)
 
 
 def _trainer(config: SearchConfig, network: BitNetwork, images: Dataset, judged: Dataset) -> "TrialTrainer | None":

@@ -23,7 +23,7 @@ from edgemeta.toolchain.detection_evaluation import least_scores, objects_of
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes
+from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes, silent
 from edgemeta.toolchain.quantize.labelled import measure, with_temperature
 
 Outputs: TypeAlias = Sequence[NDArray[Any]]
@@ -159,7 +159,7 @@ class MeanPrecision:
 
     def tested(self, model: FloatModel, integer: Model, path: Path, report: Report) -> Tested:
         """As Judge."""
-        found = measure_boxes(model, integer, None, boxed_images(path, model), lambda _done, _total: None)
+        found = measure_boxes(model, integer, boxed_images(path, model), silent)
         return Tested(found.floating.mean, found.integer.mean, found.provenance())
 
     def _first(self, count: int) -> BoxedImages:

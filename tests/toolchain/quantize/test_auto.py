@@ -14,14 +14,13 @@ from edgemeta.model.tasks import Classification
 from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
-from edgemeta.toolchain.quantize.auto import quantize_auto
+from edgemeta.toolchain.quantize.auto import quantize_auto, stages_of_auto
 from edgemeta.toolchain.quantize.compare import Expected, real
-from edgemeta.toolchain.quantize.observer import Agreement, Observer
+from edgemeta.toolchain.quantize.events import Agreement, Events, StageName
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
-from edgemeta.toolchain.quantize.stages import StageName, stages_of_auto
 
 
-class Recorder(Observer):
+class Recorder(Events):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class Recorder(Observer):
 
 def test_every_layer_is_covered(every_layer: FloatModel, images: Any) -> None:
     recorder, inputs = Recorder(), images(every_layer)
-    result = quantize_auto(every_layer, inputs, observer=recorder)
+    result = quantize_auto(every_layer, inputs, events=recorder)
     integer = result.model
     assert len(recorder.choices) == len(result.tried) == 8
     best = min(recorder.choices, key=lambda a: a.error)
@@ -66,7 +65,7 @@ def test_the_planned_stages_are_those_that_begin(
         weight = np.random.default_rng(2).normal(0, 0.3, (10, 3, 3, 3)).astype(np.float32)
         model = replace(every_layer, layers=(Conv("c", "input", weight), GlobalAverage("g", "c")), outputs=("g",))
     inputs = images(model)
-    result = quantize_auto(model, inputs, rules, observer=recorder)
+    result = quantize_auto(model, inputs, rules, events=recorder)
     planned = [stage.name for stage in stages_of_auto(model, len(inputs), len(rules))]
     assert ["images", *recorder.begun] == planned
     assert len(result.tried) == planned.count("trying") == len(rules) + 3 + 2 * equalizes

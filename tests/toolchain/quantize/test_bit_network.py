@@ -13,7 +13,7 @@ from edgemeta.model.weights import BinaryWeights
 from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
-from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme
 
@@ -30,7 +30,7 @@ def test_reference_and_cpu_agree_bit_for_bit(
     name: str, scheme: Any, images: Any, pixels: Any, request: pytest.FixtureRequest
 ) -> None:
     model: FloatModel = request.getfixturevalue(name)
-    network = BitNetwork(model, images(model), weight_scheme(scheme), Observer())
+    network = BitNetwork(model, images(model), weight_scheme(scheme), Events())
     for seed in range(2):
         integer = network.build(mixed(network, seed))
         stored = parse(encode(integer), "x")  # proves it
@@ -46,12 +46,12 @@ def test_eight_bits_everywhere_are_near_the_float_network(every_layer: FloatMode
     from edgemeta.toolchain.quantize.compare import Expected
 
     inputs = images(every_layer)
-    network = BitNetwork(every_layer, inputs, weight_scheme(scheme), Observer())
+    network = BitNetwork(every_layer, inputs, weight_scheme(scheme), Events())
     assert Expected(every_layer, inputs).measure(network.build(network.uniform(8, 8)), "x").error < 0.01
 
 
 def test_the_model_has_the_bits_of_the_choice(every_layer: FloatModel, images: Any) -> None:
-    network = BitNetwork(every_layer, images(every_layer), weight_scheme("binary"), Observer())
+    network = BitNetwork(every_layer, images(every_layer), weight_scheme("binary"), Events())
     bits = mixed(network, 7)
     integer = network.build(bits)
     for layer in integer.layers:
@@ -64,7 +64,7 @@ def test_the_model_has_the_bits_of_the_choice(every_layer: FloatModel, images: A
 
 
 def test_a_later_choice_leaves_an_earlier_network_as_it_was(every_layer: FloatModel, images: Any) -> None:
-    network = BitNetwork(every_layer, images(every_layer), weight_scheme("binary"), Observer())
+    network = BitNetwork(every_layer, images(every_layer), weight_scheme("binary"), Events())
     before = encode(network.build(network.uniform(3, 4)))
     network.build(network.uniform(5, 2))
     assert encode(network.build(network.uniform(3, 4))) == before

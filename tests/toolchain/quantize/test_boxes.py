@@ -10,8 +10,11 @@ from edgemeta.toolchain.data.boxed_images import load_boxed_images, save_boxed_i
 from edgemeta.toolchain.detection_evaluation import evaluate_float_detector
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.quantize.auto import AutoScheme
+from edgemeta.toolchain.quantize.binary import BinaryBoxesMeasured, BinaryScheme
+from edgemeta.toolchain.quantize.boxes import BoxesMeasured
 from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.quantize import Scheme, quantize
+from edgemeta.toolchain.quantize.quantize import LabelledFiles, quantize
 from rig.small_detection import cell_network, cell_pictures
 from rig.small_search import write_small_search
 
@@ -25,19 +28,20 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("scheme", ["auto", "binary"])
-def test_precision_before_and_after(files: Path, scheme: Scheme) -> None:
+def test_precision_before_and_after(files: Path, scheme: str) -> None:
     test = files / "test.npz"
     calibration = Calibration(files / "train.npz", 20)
     out = files / "out.safetensors"
-    result = quantize(files / "float.safetensors", out, scheme, calibration=calibration, test=test)
-    boxes = result.boxes
-    assert boxes is not None
-    assert (result.images, result.test, boxes.images) == (20, None, 25)
+    chosen = AutoScheme(calibration) if scheme == "auto" else BinaryScheme(calibration)
+    result = quantize(files / "float.safetensors", out, chosen, labelled=LabelledFiles(test=test))
+    boxes = result.test
+    assert isinstance(boxes, BoxesMeasured)
+    assert (result.made.images, boxes.images) == (20, 25)
     images = load_boxed_images(test)
     assert boxes.floating == evaluate_float_detector(cell_network(), images, lambda _done, _total: None)
     assert boxes.integer.mean == pytest.approx(boxes.floating.mean, abs=0.1)
-    assert (boxes.real is None) == (scheme == "auto")
-    if boxes.real is not None:
+    assert isinstance(boxes, BinaryBoxesMeasured) == (scheme == "binary")
+    if isinstance(boxes, BinaryBoxesMeasured):
         assert boxes.real.mean == pytest.approx(boxes.integer.mean, abs=0.05)
     provenance = load(out).provenance
     assert provenance["test_map"] == boxes.integer.mean
@@ -53,7 +57,7 @@ def test_test_images_must_fit_the_task(files: Path, tmp_path_factory: pytest.Tem
         (files, classes / "data.npz", "labelled images are for a classification, found a detection"),
     ):
         with pytest.raises(QuantizeError, match=message):
-            quantize(network / "float.safetensors", out, "binary", calibration=calibration, test=test)
+            quantize(network / "float.safetensors", out, BinaryScheme(calibration), labelled=LabelledFiles(test=test))
     assert not out.exists()
 
 

@@ -11,14 +11,14 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.correct import corrected, images_for_correction
-from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.prepared import Prepared
 from tests.toolchain.conftest import trace
 
 
 def test_means_are_restored(every_layer: FloatModel, images: Any, pixels: Any) -> None:
     inputs = images(every_layer)
-    prepared = Prepared(every_layer, inputs, Observer())
+    prepared = Prepared(every_layer, inputs, Events())
     plain = Choice("minmax", "multiplier", shifts={"c2": np.full(8, 0.3)})  # a bias that is wrong on purpose
     better = corrected(prepared.builder(plain), prepared.statistics.means, inputs)
     assert set(better.shifts) == {"c0", "c1", "c2", "n4", "d6", "out"}
@@ -35,6 +35,6 @@ def test_means_are_restored(every_layer: FloatModel, images: Any, pixels: Any) -
 
 
 def test_large_networks_are_corrected_with_fewer_images(every_layer: FloatModel, images: Any) -> None:
-    integer = Prepared(every_layer, images(every_layer), Observer()).builder(Choice("minmax", "multiplier")).build()
+    integer = Prepared(every_layer, images(every_layer), Events()).builder(Choice("minmax", "multiplier")).build()
     assert images_for_correction(integer) == 256
     assert images_for_correction(replace(integer, layers=integer.layers * 100_000)) == 16

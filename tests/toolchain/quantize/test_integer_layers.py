@@ -12,7 +12,7 @@ from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, real
-from edgemeta.toolchain.quantize.observer import Observer
+from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.prepared import Prepared
 from tests.toolchain.conftest import trace
 
@@ -21,14 +21,14 @@ from tests.toolchain.conftest import trace
 @pytest.mark.parametrize("ranges", ["minmax", "percentile", "mse"])
 def test_every_choice_is_near_the_float_network(every_layer: FloatModel, images: Any, form: Any, ranges: Any) -> None:
     inputs = images(every_layer)
-    integer = Prepared(every_layer, inputs, Observer()).builder(Choice(ranges, form)).build()
+    integer = Prepared(every_layer, inputs, Events()).builder(Choice(ranges, form)).build()
     encode(integer)
     assert Expected(every_layer, inputs).measure(integer, "x").error < 0.01
 
 
 def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, images: Any, pixels: Any) -> None:
     inputs = images(every_layer)
-    builder = Prepared(every_layer, inputs, Observer()).builder(Choice("minmax", "multiplier"))
+    builder = Prepared(every_layer, inputs, Events()).builder(Choice("minmax", "multiplier"))
     integer = builder.build()
     found = trace(integer, inputs)
     wanted = all_tensors(every_layer, network_input(every_layer, pixels))
@@ -38,7 +38,7 @@ def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, images: 
 
 
 def test_clamps_from_above_and_below(every_layer: FloatModel, images: Any) -> None:
-    prepared = Prepared(every_layer, images(every_layer), Observer())
+    prepared = Prepared(every_layer, images(every_layer), Events())
     prepared.statistics.histograms["r0"].greatest = 12.0
     for form in ("multiplier", "table"):
         first = prepared.builder(Choice("minmax", form)).build().layers[0]  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def test_outputs_of_a_head_are_accumulators_with_a_step_for_each_channel(images:
     )
     model = FloatModel("m", (32, 32, 3), layers, ("boxes", "objectness", "classes"), detection(objectness="objectness"))
     inputs = images(model)
-    builder = Prepared(model, inputs, Observer()).builder(Choice("minmax", "multiplier"))
+    builder = Prepared(model, inputs, Events()).builder(Choice("minmax", "multiplier"))
     layer = builder.weighted(builder.blocks[0], is_raw=True)
     assert (layer.requantize, layer.output.bits, layer.output.scale) == (None, 32, builder.types["input"].scale)
     wanted = all_tensors(model, network_input(model, pixels))
@@ -81,5 +81,5 @@ def test_an_output_that_is_read_again_has_eight_bits(images: Any) -> None:
     weight = np.full((4, 1, 1, 3), 0.2, np.float32)
     layers = (Conv("boxes", "input", weight), Conv("classes", "boxes", np.ones((6, 1, 1, 4), np.float32)))
     model = FloatModel("m", (32, 32, 3), layers, ("boxes", "classes"), detection())
-    integer = Prepared(model, images(model), Observer()).builder(Choice("minmax", "multiplier")).build()
+    integer = Prepared(model, images(model), Events()).builder(Choice("minmax", "multiplier")).build()
     assert [layer.output.bits for layer in integer.layers] == [8, 32]

@@ -16,15 +16,16 @@ from edgemeta.toolchain.errors import FloatModelError, QuantizeError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.forward import all_tensors
 from edgemeta.toolchain.float_model.graph import Concat, Conv, Dense, FloatModel, GlobalAverage, Relu
-from edgemeta.toolchain.quantize.auto import quantize_auto
-from edgemeta.toolchain.quantize.binary import quantize_binary
+from edgemeta.toolchain.quantize.auto import AutoScheme, quantize_auto
+from edgemeta.toolchain.quantize.binary import BinaryScheme, quantize_binary
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.paper import quantize_paper
-from edgemeta.toolchain.quantize.quantize import Scheme, quantize
+from edgemeta.toolchain.quantize.quantize import quantize
 from edgemeta.toolchain.quantize.rehearsal import rehearse
+from edgemeta.toolchain.quantize.scheme import Scheme
 from tests.toolchain.quantize.random_floats import random_float_network
 
 LABELS = Classification(("a", "b"))
@@ -121,7 +122,8 @@ def test_what_no_integer_network_can_have_is_refused_before_calibration(tmp_path
     """There are no images at all."""
     layers = GlobalAverage("mean", "input"), Dense("out", "mean", np.ones((2, 3), np.float32))
     save_float_model(network(*layers, shape=(8000, 6000, 3)), tmp_path / "net.safetensors")
-    schemes: tuple[Scheme, ...] = ("auto", "binary")
+    calibration = Calibration(tmp_path / "none")
+    schemes: tuple[Scheme, ...] = (AutoScheme(calibration), BinaryScheme(calibration))
     for scheme in schemes:
         with pytest.raises(QuantizeError, match=r"net\.safetensors: (layer 'mean'|the tensors have)"):
-            quantize(tmp_path / "net.safetensors", tmp_path / "out", scheme, calibration=Calibration(tmp_path / "none"))
+            quantize(tmp_path / "net.safetensors", tmp_path / "out", scheme)

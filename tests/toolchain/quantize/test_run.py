@@ -13,7 +13,10 @@ from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize import run
+from edgemeta.toolchain.quantize.auto import AutoScheme
+from edgemeta.toolchain.quantize.binary import BinaryScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.paper import PaperScheme
 from edgemeta.toolchain.quantize.quantize import quantize
 from edgemeta.toolchain.quantize.run import COMPARED, integer_session
 from tests.conformance.cases import CASES
@@ -40,7 +43,11 @@ class _OffByOne:
         return session
 
 
-@pytest.mark.parametrize("scheme", ["paper", "auto", "binary"])
+@pytest.mark.parametrize(
+    "scheme",
+    [lambda _: PaperScheme(), lambda data: AutoScheme(Calibration(data)), lambda data: BinaryScheme(Calibration(data))],
+    ids=["paper", "auto", "binary"],
+)
 def test_quantize_refuses_a_backend_with_wrong_integers(
     scheme: Any, tmp_path: Path, every_layer: FloatModel, pixels: Any, classes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +56,7 @@ def test_quantize_refuses_a_backend_with_wrong_integers(
     save_float_model(every_layer, source)
     np.savez(data, x=pixels, y=classes)
     with pytest.raises(BackendError, match=r"^backend cpu differs from the reference in \d+ of \d+ integers of .*$"):
-        quantize(source, out, scheme, calibration=None if scheme == "paper" else Calibration(data))
+        quantize(source, out, scheme(data))
     assert not out.exists()
 
 

@@ -1,10 +1,31 @@
-"""Who is told what happens during a quantization."""
+"""Events of a quantization: its stages, their progress, and what was tried."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.quantize.stages import Stage, StageName
+
+StageName = Literal[
+    "images",
+    "float network",
+    "ranges",
+    "trying",
+    "rounding",
+    "biases",
+    "layers",
+    "validation images",
+    "held-out images",
+    "test images",
+]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage and its work, about 1 for a run of the float network on one image."""
+
+    name: StageName
+    work: float
 
 
 @dataclass(frozen=True)
@@ -29,8 +50,8 @@ class Agreement:
         return (0.0 if self.same_objects is None else 1 - self.same_objects, self.error)
 
 
-class Observer:
-    """Is told nothing; a subclass overrides what it wants to hear of."""
+class Events:
+    """Ignores all events; subclasses override."""
 
     def planned(self, stages: Sequence[Stage]) -> None:
         """These stages will begin, in this order."""

@@ -1,0 +1,45 @@
+"""What a quantization scheme is, and what each gives to the command `quantize`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from edgemeta.model.graph import Model
+from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.data.labelled_images import LabelledImages
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.boxes import BoxesMeasured, measure_boxes
+from edgemeta.toolchain.quantize.events import Events, Stage
+from edgemeta.toolchain.quantize.labelled import Measured, measure
+
+TestImages: TypeAlias = LabelledImages | BoxedImages
+
+
+@dataclass(frozen=True)
+class SchemeResult:
+    """What every scheme gives; a scheme's own result adds what it reports.
+
+    model: the integer network. images: calibration images used, 0 where the scheme needs none.
+    """
+
+    model: Model
+    images: int
+
+    def measure(
+        self, model: FloatModel, integer: Model, data: TestImages, progress: Callable[[int, int], None]
+    ) -> Measured | BoxesMeasured:
+        """Run the float and the integer network on test images. Raises BackendError.
+
+        integer: this result's network, as it will be saved.
+        """
+        if isinstance(data, BoxedImages):
+            return measure_boxes(model, integer, data, progress)
+        return measure(model, integer, data, progress)
+
+
+class Scheme(Protocol):
+    """A way to make an integer network of a float network, with its settings and its images."""
+
+    def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> SchemeResult:
+        """Return the integer network of a float model. following: stages after the scheme's. Raises ToolchainError."""
+        ...
