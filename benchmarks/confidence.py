@@ -23,8 +23,8 @@ from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.classification import logits_of, scores
-from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_dataset
+from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 TRAINING_IMAGES = 5000

@@ -25,7 +25,7 @@ from edgemeta.model.tasks import Detection
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.data.frames import ClipFrames
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check

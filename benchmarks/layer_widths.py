@@ -37,7 +37,7 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.labelled_images import open_images
-from edgemeta.toolchain.evaluation import evaluate_float
+from edgemeta.toolchain.evaluate.classification import evaluate_float
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.search.config import SearchConfig

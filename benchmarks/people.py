@@ -10,7 +10,7 @@ import onnxruntime
 from benchmarks.detection_accuracy import maps
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.data.frames import ClipFrames
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels

@@ -35,8 +35,8 @@ from benchmarks.simulate_oracles import (
 )
 from edgemeta.kernels.simulate.library import ISA_NAMES, ROUNDINGS, Places, best_isa, round_at
 from edgemeta.kernels.simulate.library import Rounding as Rule
+from edgemeta.toolchain.number_formats.formats import PRESETS, Block, FixedPoint, FlexFloat, Float32, Integer
 from edgemeta.toolchain.simulate.definition import round_by_definition
-from edgemeta.toolchain.simulate.formats import PRESETS, Block, FixedPoint, FlexFloat, Float32, Integer
 from edgemeta.toolchain.simulate.scales import Scalable, Scales, block_scales, grid_of, scales
 
 COLUMNS = 64

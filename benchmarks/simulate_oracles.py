@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.simulate.formats import Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.formats import Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.number_formats.grid import Grid
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -29,7 +29,7 @@ from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_time import FORMATS
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
 from edgemeta.toolchain.line_chart import LineChart, Series
-from edgemeta.toolchain.simulate.rounding import Rounding
+from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.page import finished_epochs
 from edgemeta.toolchain.simulate.training.train import train_simulated

@@ -21,9 +21,9 @@ from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find
 from edgemeta.tasks.classification import scores
-from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
+from edgemeta.toolchain.evaluate.confidence import calibration_error
 from edgemeta.toolchain.reject.evidence import without_rejection
 from edgemeta.toolchain.reject.reject import measure
 

@@ -34,15 +34,15 @@ from edgemeta.plugins.api import Batch, Outputs, Session
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import unknown
-from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
 from edgemeta.toolchain.data.labelled_images import LabelledImages, open_images
-from edgemeta.toolchain.detection_evaluation import evaluate_detector, evaluate_float_detector
-from edgemeta.toolchain.evaluation import Evaluation, evaluate_float
-from edgemeta.toolchain.evaluation import Progress as OnProgress
-from edgemeta.toolchain.evaluation import evaluate as evaluate_integers
+from edgemeta.toolchain.evaluate.average_precision import Precision
+from edgemeta.toolchain.evaluate.classification import Evaluation, evaluate_float
+from edgemeta.toolchain.evaluate.classification import Progress as OnProgress
+from edgemeta.toolchain.evaluate.classification import evaluate as evaluate_integers
+from edgemeta.toolchain.evaluate.detection import evaluate_detector, evaluate_float_detector
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from edgemeta.toolchain.average_precision import Precision
+from edgemeta.toolchain.evaluate.average_precision import Precision
 
 
 def precision_values(precision: Precision) -> dict[str, object]:

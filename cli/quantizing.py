@@ -14,9 +14,9 @@ from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.incremental.command import IncrementalResult
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme

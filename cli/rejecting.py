@@ -8,11 +8,11 @@ import click
 
 from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, remark, report
 from edgemeta.model.file import save
+from edgemeta.toolchain.evaluate.rejection import MOST_LOST
 from edgemeta.toolchain.reject.plot import save_plot
 from edgemeta.toolchain.reject.reject import Rejected
 from edgemeta.toolchain.reject.reject import reject as reject_with
 from edgemeta.toolchain.reject.sources import foreign_pictures, known_pictures, labelled
-from edgemeta.toolchain.rejection import MOST_LOST
 
 _path = click.Path(path_type=Path)
 

@@ -15,7 +15,7 @@ from edgemeta.cli.training_bars import watched_training
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.toolchain.data.labelled_images import open_images
-from edgemeta.toolchain.evaluation import evaluate
+from edgemeta.toolchain.evaluate.classification import evaluate
 from edgemeta.toolchain.train.requirements import require_torch
 
 _path = click.Path(path_type=Path)

@@ -67,7 +67,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Rounding:
-    """A grid of multiples of a power of two (toolchain/simulate/grid.py) and how to round to it.
+    """A grid of multiples of a power of two (toolchain/number_formats/grid.py) and how to round to it.
 
     scale: float32 [channels] or None for 1. lowest, highest: float32 [channels], of the values divided by the scale.
     block: channels side by side that share a scale, float32 [outer, blocks, inner]; limits are then [1]; 0: none do.

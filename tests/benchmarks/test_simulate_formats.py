@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 
 from benchmarks import simulate_formats, simulate_oracles
 from benchmarks.simulate_formats import as_table, differences_of, measure
-from edgemeta.toolchain.simulate.formats import PRESETS
+from edgemeta.toolchain.number_formats.formats import PRESETS
 
 
 def test_no_format_differs_from_its_oracle() -> None:

@@ -55,8 +55,9 @@ ROOMS: dict[str, list[set[str]]] = {
         {"incremental", "search"},
         {"exporter", "importer", "reject", "simulate", "teach"},
         {"train", "quantize"},
+        {"evaluate"},
         {MODULES},
-        {"data", "decompose", "float_model"},
+        {"data", "decompose", "float_model", "number_formats"},
         {"errors"},
     ],
 }

@@ -17,13 +17,13 @@ from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
 from edgemeta.tasks.detection.objects import Object
-from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
 from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
-from edgemeta.toolchain.detection_evaluation import evaluate_finder, least_scores
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.average_precision import Precision
+from edgemeta.toolchain.evaluate.detection import evaluate_finder, least_scores
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
 from edgemeta.toolchain.quantize.boxes import BoxesMeasured, silent

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Detection, task_name
-from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
-from edgemeta.toolchain.detection_evaluation import (
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.average_precision import Precision
+from edgemeta.toolchain.evaluate.detection import (
     Progress,
     evaluate_detector,
     evaluate_float_detector,
 )
-from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session
 

@@ -13,7 +13,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector, Object
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.forward import outputs, walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.float_model.shapes import check

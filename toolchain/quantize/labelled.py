@@ -15,11 +15,11 @@ from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
-from edgemeta.toolchain.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Split
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session

@@ -20,15 +20,15 @@ from edgemeta.model.tasks import Classification, Rejection, task_name
 from edgemeta.plugins.api import Batch
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.tasks.classification import evidence_of, logits_of, scores
-from edgemeta.toolchain.confidence import Report, calibration_error, fit_temperature
 from edgemeta.toolchain.data.apart import without_copies
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.confidence import Report, calibration_error, fit_temperature
+from edgemeta.toolchain.evaluate.rejection import MOST_LOST, fit_threshold
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.reject.evidence import features, with_evidence, with_means, without_rejection
 from edgemeta.toolchain.reject.made_foreign import KINDS, make_foreign
-from edgemeta.toolchain.rejection import MOST_LOST, fit_threshold
 
 MADE = 1000
 """Foreign pictures made of each kind."""

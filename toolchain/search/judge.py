@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.tasks.detection.objects import Detector
-from edgemeta.toolchain.average_precision import mean_average_precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.labelled_images import open_images
-from edgemeta.toolchain.detection_evaluation import least_scores, objects_of
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
+from edgemeta.toolchain.evaluate.detection import least_scores, objects_of
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes, silent
 from edgemeta.toolchain.quantize.labelled import measure, with_temperature

@@ -13,9 +13,9 @@ import yaml
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.graph import INPUT
 from edgemeta.toolchain.errors import FloatModelError, SearchError
+from edgemeta.toolchain.number_formats.formats import ObserverName
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig
-from edgemeta.toolchain.simulate.formats import ObserverName
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.start import described, design_of
 

@@ -14,7 +14,7 @@ from torch.library import custom_op
 from torch.nn import functional
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Accumulator, FixedPoint, Format, Integer, PowerOfTwo, name_of
+from edgemeta.toolchain.number_formats.formats import Accumulator, FixedPoint, Format, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.simulate.operators import finite_range
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Statistics
 

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.grid import Grid
+from edgemeta.toolchain.number_formats.rounding import Rounding, round_to_grid
 from edgemeta.toolchain.simulate.random_words import random_words
-from edgemeta.toolchain.simulate.rounding import Rounding, round_to_grid
 
 _SPECIAL = {"infinity": torch.inf, "nan": torch.nan}
 _UNLIMITED = float(torch.finfo(torch.float32).max)

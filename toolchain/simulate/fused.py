@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgemeta.toolchain.number_formats.grid import Grid
+from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.definition import round_by_definition
-from edgemeta.toolchain.simulate.grid import Grid
-from edgemeta.toolchain.simulate.rounding import Rounding
 
 _OPTIONS: dict[str, Any] = {"eager_numerics.division_rounding": True}
 """Triton's own division of float32 is not rounded correctly."""

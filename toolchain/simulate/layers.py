@@ -8,7 +8,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Float32, Format, Integer
+from edgemeta.toolchain.number_formats.formats import Float32, Format, Integer
 from edgemeta.toolchain.simulate.products import MatMul, Operand
 from edgemeta.toolchain.simulate.rules import ROLES, Rules, rule_without
 

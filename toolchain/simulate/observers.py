@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.library import custom_op
 
 from edgemeta.kernels.simulate.library import BINS, errors_at, histogram_at
+from edgemeta.toolchain.number_formats.formats import Integer
 from edgemeta.toolchain.simulate.definition import dense
-from edgemeta.toolchain.simulate.formats import Integer
 from edgemeta.toolchain.simulate.scales import scales
 
 FRACTIONS = np.arange(1, 101) / 100

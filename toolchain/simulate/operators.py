@@ -18,6 +18,8 @@ from torch.nn import Parameter
 
 from edgemeta.kernels.simulate.library import Places, keep_at, range_at, round_at
 from edgemeta.kernels.simulate.library import Rounding as Rule
+from edgemeta.toolchain.number_formats.grid import Grid
+from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.definition import (
     block_view,
     dense,
@@ -27,8 +29,6 @@ from edgemeta.toolchain.simulate.definition import (
     row_elements,
 )
 from edgemeta.toolchain.simulate.fused import fused, fused_rounding
-from edgemeta.toolchain.simulate.grid import Grid
-from edgemeta.toolchain.simulate.rounding import Rounding
 
 SEED, STEP, TENSOR, FIRST, STRIDE = range(5)
 """Entries of a counter: seed, step and tensor; the number of the first row in the whole batch, and from row to row."""

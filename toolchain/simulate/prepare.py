@@ -14,9 +14,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.number_formats.formats import Block, Float32
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
 from edgemeta.toolchain.simulate.calls import check_attention, watch_first_passes
-from edgemeta.toolchain.simulate.formats import Block, Float32
 from edgemeta.toolchain.simulate.layers import channels, check_layer, layers_of, rounds
 from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
 from edgemeta.toolchain.simulate.rounded_weight import QUANTIZERS, WeightGradient, round_weight, watch_passes

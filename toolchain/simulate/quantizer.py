@@ -8,8 +8,9 @@ from torch import Tensor, distributed, nn
 
 from edgemeta.kernels.simulate.library import BINS
 from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.number_formats.formats import Block, Integer
+from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.definition import block_view
-from edgemeta.toolchain.simulate.formats import Block, Integer
 from edgemeta.toolchain.simulate.observers import histogram, range_of_channels, range_of_histogram
 from edgemeta.toolchain.simulate.operators import (
     FIRST,
@@ -20,7 +21,6 @@ from edgemeta.toolchain.simulate.operators import (
     grid_key,
     round_tensor,
 )
-from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.scales import (
     Scalable,
     Scales,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.number_formats.formats import Accumulator, Format, name_of
 from edgemeta.toolchain.simulate.accumulate import Accumulation
-from edgemeta.toolchain.simulate.formats import Accumulator, Format, name_of
 from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Role, Statistics
 

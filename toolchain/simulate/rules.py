@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from edgemeta.toolchain.simulate.formats import Accumulator, Float32, Format, Integer, accumulator_of, format_of
+from edgemeta.toolchain.number_formats.formats import Accumulator, Float32, Format, Integer, accumulator_of, format_of
+from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.quantizer import Roundings
-from edgemeta.toolchain.simulate.rounding import Rounding
 from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
 
 ROLES = ("activation", "weight", "gradient", "weight_gradient")

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from edgemeta.toolchain.simulate.formats import Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
-from edgemeta.toolchain.simulate.grid import FLOAT32_GREATEST, FLOAT32_LEAST, FLOAT32_MANTISSA, Grid
+from edgemeta.toolchain.number_formats.formats import Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.number_formats.grid import FLOAT32_GREATEST, FLOAT32_LEAST, FLOAT32_MANTISSA, Grid
 
 Scalable: TypeAlias = FlexFloat | FixedPoint | PowerOfTwo | Integer
 """Formats with a scale for a tensor or a channel."""

@@ -16,10 +16,10 @@ from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification, Rejection
-from edgemeta.toolchain.confidence import fit_doubtful_temperature
 from edgemeta.toolchain.data.class_folders import Report, list_class_folders
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.rejection import fit_logit_threshold
+from edgemeta.toolchain.evaluate.confidence import fit_doubtful_temperature
+from edgemeta.toolchain.evaluate.rejection import fit_logit_threshold
 from edgemeta.toolchain.teach.backbone import Plan, layers_for, make_plan
 from edgemeta.toolchain.teach.features import (
     Channels,

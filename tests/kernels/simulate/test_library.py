@@ -21,11 +21,11 @@ from edgemeta.kernels.simulate.library import (
     round_at,
 )
 from edgemeta.kernels.simulate.library import Rounding as Rule
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.simulate import rounding as definition  # noqa: E402
+from edgemeta.toolchain.number_formats import rounding as definition  # noqa: E402
 from edgemeta.toolchain.simulate.random_words import random_words  # noqa: E402
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]

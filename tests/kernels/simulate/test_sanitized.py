@@ -13,7 +13,7 @@ from benchmarks.simulate_oracles import random_words, round_in_doubles
 from edgemeta.kernels.simulate.library import (
     BEYOND, ISA_NAMES, ROUNDINGS, Places, Rounding, best_isa, errors_at, histogram_at, keep_at, range_at, round_at
 )
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.grid import Grid
 
 isas = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 rng = np.random.default_rng(0)

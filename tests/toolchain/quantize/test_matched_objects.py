@@ -5,7 +5,7 @@ import pytest
 
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.detection.objects import Object
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.matched_objects import Matches
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgemeta.toolchain.simulate.formats import PRESETS
+from edgemeta.toolchain.number_formats.formats import PRESETS
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.simulate.library import BINS
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import Integer, format_of
+from edgemeta.toolchain.number_formats.formats import Integer, format_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 

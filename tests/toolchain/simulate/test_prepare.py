@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import format_of
+from edgemeta.toolchain.number_formats.formats import format_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
@@ -16,8 +16,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.utils import parametrizations, prune  # noqa: E402
 
+from edgemeta.toolchain.number_formats.rounding import round_to_grid  # noqa: E402
 from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
-from edgemeta.toolchain.simulate.rounding import round_to_grid  # noqa: E402
 from edgemeta.toolchain.simulate.rules import load_rules  # noqa: E402
 
 INT8 = {"layers": "*", "activation": "int8", "weight": "int8_per_channel", "gradient": "flexfp8_e5m2_shared"}

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import format_of
+from edgemeta.toolchain.number_formats.formats import format_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from torch import nn  # noqa: E402
 
+from edgemeta.toolchain.number_formats.rounding import round_to_grid  # noqa: E402
 from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
 from edgemeta.toolchain.simulate.products import MatMul  # noqa: E402
-from edgemeta.toolchain.simulate.rounding import round_to_grid  # noqa: E402
 
 FP8 = {"layers": "*", "activation": "flexfp8_e4m3", "weight": "flexfp8_e4m3", "gradient": "flexfp8_e5m2"}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.formats import FixedPoint, format_of, name_of
+from edgemeta.toolchain.number_formats.formats import FixedPoint, format_of, name_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.simulate.formats import PRESETS, Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
+from edgemeta.toolchain.number_formats.formats import PRESETS, Block, FixedPoint, FlexFloat, Integer, PowerOfTwo
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 

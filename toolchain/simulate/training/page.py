@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 
 from edgemeta.toolchain.line_chart import LineChart, Series
+from edgemeta.toolchain.number_formats.formats import name_of
 from edgemeta.toolchain.progress import Progress, read_log
-from edgemeta.toolchain.simulate.formats import name_of
 from edgemeta.toolchain.simulate.rules import ROLES
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemeta.toolchain.average_precision import LEAST_SCORE, mean_average_precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.errors import DataError
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, mean_average_precision
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip insta
 
 from edgemeta.toolchain.data.dataset import load_dataset  # noqa: E402
 from edgemeta.toolchain.errors import CheckpointError, SimulateError  # noqa: E402
-from edgemeta.toolchain.evaluation import evaluate  # noqa: E402
+from edgemeta.toolchain.evaluate.classification import evaluate  # noqa: E402
 from edgemeta.toolchain.simulate.session import SimulatedSession  # noqa: E402
 from edgemeta.toolchain.simulate.training.exported import export_run  # noqa: E402
 from edgemeta.toolchain.simulate.training.train import train_simulated  # noqa: E402

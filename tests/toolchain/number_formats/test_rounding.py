@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.simulate_oracles import inputs_for, nearest, small_formats, values_of
-from edgemeta.toolchain.simulate.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.formats import E4M3, PRESETS, FixedPoint, FlexFloat, PowerOfTwo
+from edgemeta.toolchain.number_formats.grid import Grid
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.simulate import rounding as definition  # noqa: E402
-from edgemeta.toolchain.simulate.rounding import Rounding  # noqa: E402
+from edgemeta.toolchain.number_formats import rounding as definition  # noqa: E402
+from edgemeta.toolchain.number_formats.rounding import Rounding  # noqa: E402
 
 ROUNDINGS: tuple[Rounding, ...] = ("nearest_even", "half_up", "towards_zero", "stochastic")
 

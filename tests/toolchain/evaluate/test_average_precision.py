@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.tasks.detection.objects import Object
-from edgemeta.toolchain.average_precision import Precision, mean_average_precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.evaluate.average_precision import Precision, mean_average_precision
 
 LABELS = ("cup", "pen", "key")
 SIDE = 40

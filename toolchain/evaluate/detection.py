@@ -13,10 +13,10 @@ from edgemeta.model.tasks import Detection
 from edgemeta.plugins.api import Session
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.tiles import in_frame
-from edgemeta.toolchain.average_precision import LEAST_SCORE, Precision, mean_average_precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import network_pixels
-from edgemeta.toolchain.float_detector import FloatDetector
+from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 

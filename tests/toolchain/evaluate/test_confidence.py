@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from edgemeta.model.layers import TensorType
 from edgemeta.model.prove_task import MAX_TEMPERATURE, MIN_TEMPERATURE
 from edgemeta.tasks.classification import scores
-from edgemeta.toolchain.confidence import calibration_error, fit_temperature, negative_log_likelihood
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature, negative_log_likelihood
 
 KIND = TensorType((1, 1, 4), bits=32, scale=2.0**-10)
 

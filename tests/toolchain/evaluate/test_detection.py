@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.average_precision import Precision
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.detection_evaluation import evaluate_detector
+from edgemeta.toolchain.evaluate.average_precision import Precision
+from edgemeta.toolchain.evaluate.detection import evaluate_detector
 from rig.square_detector import COLOURS, COLUMNS, ROWS, square_detector, squares_picture
 
 LABELS = tuple(COLOURS)

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from edgemeta.toolchain.simulate.grid import Grid
+from edgemeta.toolchain.number_formats.grid import Grid
 
 Rounding = Literal["nearest_even", "half_up", "towards_zero", "stochastic"]
 

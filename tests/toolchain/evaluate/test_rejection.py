@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.rejection import fit_logit_threshold, fit_threshold
+from edgemeta.toolchain.evaluate.rejection import fit_logit_threshold, fit_threshold
 
 integers = st.integers(-(2**31), 2**31 - 1)
 images = st.lists(st.tuples(integers, st.booleans()), min_size=1, max_size=60)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from edgemeta.toolchain.errors import SimulateError
-from edgemeta.toolchain.simulate.grid import FLOAT32_MANTISSA, Beyond, Grid
+from edgemeta.toolchain.number_formats.grid import FLOAT32_MANTISSA, Beyond, Grid
 
 ObserverName = Literal["min_max", "moving_average", "percentile", "mean_squared_error"]
 

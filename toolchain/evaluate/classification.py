@@ -13,8 +13,8 @@ from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import Session
 from edgemeta.tasks.classification import logits_of, scores, unknown
-from edgemeta.toolchain.confidence import calibration_error
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
+from edgemeta.toolchain.evaluate.confidence import calibration_error
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 

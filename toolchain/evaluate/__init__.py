@@ -1,0 +1,1 @@
+"""Measures networks on labelled images: accuracy, precision of boxes, confidence of scores, rejection."""
