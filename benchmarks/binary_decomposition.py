@@ -33,8 +33,8 @@ from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.real_form import RealForm
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import Binary

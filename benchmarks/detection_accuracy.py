@@ -32,9 +32,8 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.auto import AutoScheme
-from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.matched_objects import Matches
+from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
+from edgemeta.toolchain.quantize.compare import Matches
 from edgemeta.toolchain.quantize.quantize import quantize
 
 COMMAND = "python benchmarks/detection_accuracy.py --onnx yolox_nano.onnx --clip vtest_480x360.avi"

@@ -26,8 +26,8 @@ from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.weight_schemes import Fixed, WeightScheme, weight_scheme
 from edgemeta.toolchain.search.objective import Costs
 

@@ -14,7 +14,7 @@ from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 
 PERSON = 0
 """Number of the label among the 80 of COCO."""

@@ -39,13 +39,13 @@ from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.incremental.projection import Projection
+from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.choices import Choice, Form
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free
-from edgemeta.toolchain.quantize.prepared import Prepared
 
 TRAINED = "resnet8-trained"
 NETWORKS = {"resnet8": 32, "resnet20": 32, "vgg16_cifar": 32, "mobilenet_v2": 32}

@@ -29,7 +29,7 @@ from edgemeta.toolchain.float_model.graph import (
     Slice,
     Upsample,
 )
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from pathlib import Path
 from edgemeta.toolchain.data.dataset import load_alternates, load_dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
-from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, Calibration
+from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, Calibration, PreparedImages
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.labelled import Measured, measure
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.train.requirements import require_torch

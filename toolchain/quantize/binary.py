@@ -27,9 +27,8 @@ from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
 from edgemeta.toolchain.quantize.boxes import BoxesMeasured, silent
-from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.labelled import Measured
 from edgemeta.toolchain.quantize.real_form import RealForm
 from edgemeta.toolchain.quantize.run import integer_session

@@ -18,10 +18,10 @@ from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 from edgemeta.toolchain.quantize.calibrate import Statistics
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.feature_maps import FeatureMaps, image_of_bits
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
 from edgemeta.toolchain.quantize.weight_schemes import WeightScheme
 from edgemeta.toolchain.quantize.weights import magnitude

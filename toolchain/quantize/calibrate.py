@@ -9,8 +9,8 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.histogram import Histogram
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.ranges import Histogram
 
 Stage = Callable[[int, int], None]
 """Called with (images done, all images)."""

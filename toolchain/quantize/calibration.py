@@ -1,14 +1,93 @@
-"""Where calibration images come from: a data set, a folder of pictures, a picture or a video clip."""
+"""Calibration images: where they come from, and as a network takes them."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers import TensorType
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
+from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.graph import Float32, FloatModel
+from edgemeta.toolchain.quantize.assemble import image_input
+
+Integers = NDArray[np.int8] | NDArray[np.uint8]
+
+
+class _Store:
+    """Arrays of one size in a temporary file, which is deleted with this object."""
+
+    def __init__(self, kind: TensorType) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __del__)
+        self._dtype, self._shape = np.dtype(kind.dtype), (1, *kind.shape)
+        self._bytes = int(np.prod(self._shape))
+
+    def append(self, image: Integers) -> None:
+        """Add one after the last."""
+        self._file.write(image.tobytes())
+
+    def read(self, number: int) -> Integers:
+        """Array `number`, counted from 0."""
+        self._file.seek(number * self._bytes)
+        image: Integers = np.frombuffer(self._file.read(self._bytes), self._dtype).reshape(self._shape)
+        return image
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+
+class PreparedImages:
+    """Images of one network: iterating gives the integers [1, H, W, C] of its input type, the same in every pass.
+
+    They are preprocessed as the service does it and lie in a temporary file, so memory holds one image however many
+    there are. `chosen` is a view of some of them.
+    """
+
+    def __init__(self, model: FloatModel, frames: Frames, stage: Callable[[int, int], None] | None = None) -> None:
+        wanted = image_input(model)
+        self.kind = kind = wanted.input
+        self._store = _Store(kind)
+        prepare: dict[tuple[int, ...], Preprocessor] = {}
+        count = 0
+        for frame in frames:
+            if frame.shape not in prepare:
+                prepare = {frame.shape: make_preprocessor(wanted, frame.shape)}
+            self._store.append(prepare[frame.shape](frame))
+            count += 1
+            if stage is not None:
+                stage(count, len(frames))
+        if count == 0:
+            raise QuantizeError(f"{frames.source}: no picture could be used, expected at least one")
+        self._numbers: range | list[int] = range(count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Integers]:
+        for number in self._numbers:
+            yield self._store.read(number)
+
+    def chosen(self, count: int) -> "PreparedImages":
+        """At most `count` of these images, evenly spaced; they share the file."""
+        some = object.__new__(PreparedImages)
+        some.__dict__.update(self.__dict__)
+        total = len(self)
+        some._numbers = [self._numbers[i * total // count] for i in range(count)] if count < total else self._numbers
+        return some
+
+    def real(self, image: Integers) -> Float32:
+        """The numbers that the float network takes for an image: scale * (integer - zero point)."""
+        centred = image.astype(np.float32) - np.float32(self.kind.zero_point)
+        return (centred * np.float32(self.kind.scale)).astype(np.float32, copy=False)
+
 
 DATASET_IMAGES, PICTURES = 1000, 200
 """How many images of a data set, and how many pictures or frames, are used unless stated."""

@@ -13,15 +13,54 @@ from edgemeta.model.graph import Model
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector, Object
+from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.forward import outputs, walk
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Agreement
-from edgemeta.toolchain.quantize.images import PreparedImages
-from edgemeta.toolchain.quantize.matched_objects import Matches
 from edgemeta.toolchain.quantize.run import integer_session, needed
+
+SAME_PLACE = 0.5
+"""Least intersection over union of two objects that are the same."""
+
+
+class Matches:
+    """Counts of objects over images: of the float network, of the integer network, and those in both.
+
+    An object of the integer network, best first, is that of the float network with its label that overlaps it most, by
+    at least one half, and that no better one has taken.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = self.found = self.matched = 0
+
+    def add(self, wanted: Sequence[Object], found: Sequence[Object]) -> None:
+        """Count the objects of one image, each best first."""
+        self.wanted += len(wanted)
+        self.found += len(found)
+        if not wanted or not found:
+            return
+        shared = overlaps(_corners(found), _corners(wanted))
+        for number, each in enumerate(found):
+            shared[number, [other.label != each.label for other in wanted]] = 0
+            best = int(shared[number].argmax())
+            if shared[number, best] >= SAME_PLACE:
+                self.matched += 1
+                shared[:, best] = 0
+
+    @property
+    def f1(self) -> float:
+        """Twice the matched objects through all; 1 if neither network finds any."""
+        every = self.wanted + self.found
+        return 2 * self.matched / every if every else 1.0
+
+
+def _corners(objects: Sequence[Object]) -> NDArray[np.float64]:
+    return np.array([each.box for each in objects], np.float64)
+
 
 Stage = Callable[[int, int], None]
 

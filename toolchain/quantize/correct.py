@@ -18,8 +18,8 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Layer
 from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.choices import Choice
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder
 from edgemeta.toolchain.quantize.run import integer_session, needed
 

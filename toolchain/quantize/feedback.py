@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgemeta.toolchain.float_model.forward import walk
 from edgemeta.toolchain.float_model.graph import INPUT, Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 
 MOMENT_IMAGES = 64
 """Images of which the moments are taken."""

@@ -11,7 +11,7 @@ from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, GlobalAverage, Pool, Shape
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.histogram import Histogram
+from edgemeta.toolchain.quantize.ranges import Histogram
 
 _NARROWER = 6
 """Exponents that are tried below the least one that covers all values."""

@@ -26,8 +26,8 @@ from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import in_order, normalized, outputs
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weight_schemes import weight_scheme

@@ -23,9 +23,9 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.number_formats.formats import FixedPoint, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.calibrate import Stage, Statistics
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.image_type import image_type
-from edgemeta.toolchain.quantize.images import PreparedImages
 from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
 from edgemeta.toolchain.quantize.power_types import encoded
 from edgemeta.toolchain.quantize.ranges import RangeRule

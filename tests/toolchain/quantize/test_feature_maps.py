@@ -9,7 +9,7 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.feature_maps import FeatureMaps, image_of_bits, least_error_type, shifted_type
-from edgemeta.toolchain.quantize.histogram import Histogram
+from edgemeta.toolchain.quantize.ranges import Histogram
 
 
 @pytest.mark.parametrize("bits", range(2, 9))

@@ -10,10 +10,10 @@ from edgemeta.model.file import encode
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
+from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.prepared import Prepared
 from tests.toolchain.conftest import trace
 
 

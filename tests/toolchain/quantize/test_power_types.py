@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.quantize.histogram import Histogram
 from edgemeta.toolchain.quantize.power_types import power_type
+from edgemeta.toolchain.quantize.ranges import Histogram
 
 
 def filled(values: Any) -> Histogram:

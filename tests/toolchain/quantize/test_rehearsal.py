@@ -20,8 +20,7 @@ from edgemeta.toolchain.quantize.auto import AutoScheme, quantize_auto
 from edgemeta.toolchain.quantize.binary import BinaryScheme, quantize_binary
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.quantize import quantize
 from edgemeta.toolchain.quantize.rehearsal import rehearse

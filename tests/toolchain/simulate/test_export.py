@@ -14,7 +14,7 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from edgemeta.toolchain.errors import SimulateError  # noqa: E402
-from edgemeta.toolchain.quantize.images import PreparedImages  # noqa: E402
+from edgemeta.toolchain.quantize.calibration import PreparedImages  # noqa: E402
 from edgemeta.toolchain.simulate.export import export  # noqa: E402
 from edgemeta.toolchain.simulate.integer_network import IntegerNetwork  # noqa: E402
 from edgemeta.toolchain.simulate.prepare import prepare, rounded_weights  # noqa: E402

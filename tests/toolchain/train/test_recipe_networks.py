@@ -13,7 +13,7 @@ from edgemeta.model.file import encode
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.quantize.auto import quantize_auto
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.recipe import load_recipe

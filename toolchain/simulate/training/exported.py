@@ -13,7 +13,7 @@ from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.evaluate.classification import evaluate
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.simulate.training.config import load_config
 from edgemeta.toolchain.simulate.training.job import Job, open_job

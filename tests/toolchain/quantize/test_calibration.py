@@ -14,7 +14,7 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import network_input
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.assemble import image_input
-from edgemeta.toolchain.quantize.images import PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 
 
 class Large:

@@ -7,7 +7,7 @@ from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
-from edgemeta.toolchain.quantize.matched_objects import Matches
+from edgemeta.toolchain.quantize.compare import Matches
 
 
 def thing(label: str, left: float, score: float = 0.9) -> Object:
