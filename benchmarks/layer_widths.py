@@ -22,20 +22,21 @@ form, to see that it works:
 import argparse
 import hashlib
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.popcount_networks import least_time
 from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_study import sets
-from edgemeta.kernels.cpu.library import FORMS, best_isa
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
+from edgemeta.plugins.measure import bench
+from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluate.classification import evaluate_float
 from edgemeta.toolchain.float_model.file import load_float_model
@@ -187,7 +188,8 @@ def figures(run: Run, chosen: argparse.Namespace, prepared: Prepared, data: Path
 
 def costs(model: Model, arm: bool) -> dict[str, float]:
     """Microseconds of an image here, the least of many, and instructions on an emulated processor."""
-    found = {"microseconds": round(least_time(model, best_isa(), FORMS[0], 500)[0], 1)}
+    with closing(choose("cpu").compile(model, {})) as session:
+        found = {"microseconds": bench(session, model, 500, 0, lambda _done, _total: None).min_us}
     if arm:
         found["instructions"] = round(instructions_per_image(MACHINES[0], model))
     return found

@@ -13,24 +13,55 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.outbox import BOOT, fail, no_drop, outgoing
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.messages.records import Drops, FrameLatency, FrameMessage, LabelScore, ModelIdentity
 from edgemeta.daemon.mqtt.link import MqttLink
-from edgemeta.daemon.mqtt.outbox.delivery import Delivery
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
 from rig.broker import Mosquitto
 
+BOOT = "b" * 32
 RATE = 10
 SETTLES = 5.0
 """Seconds before the measurement, in which the link learns how late acknowledgements are."""
 
 DAY = 86_400
+
+
+def outgoing() -> OutgoingMessage:
+    """A frame message of the usual size, ready to send."""
+    frame = FrameMessage(
+        device="bench",
+        boot=BOOT,
+        camera="front",
+        sequence=1,
+        captured=datetime.now(timezone.utc),
+        clock_synchronized=True,
+        model=ModelIdentity(name="resnet8-cifar10", sha256="ab" * 32),
+        backend="cpu",
+        labels=[LabelScore(label=label, score=0.123456) for label in ("automobile", "truck", "ship")],
+        state="automobile",
+        latency_us=FrameLatency(wait=100, preprocess=93, inference=56, postprocess=98, total=561),
+        dropped=Drops(superseded=0, failed=0, outbox=0, stopped=0),
+    )
+    return OutgoingMessage("edgemeta/bench/front/frame", frame.model_dump_json().encode(), 1, retain=False, kept=True)
+
+
+def no_drop(topic: str, number: int) -> None:
+    """Fail on drops; there must be none."""
+    raise SystemExit(f"{number} messages to {topic} were dropped")
+
+
+def fail(error: BaseException) -> None:
+    """Fail on an error in a thread."""
+    raise SystemExit(f"a thread failed: {error}")
 
 
 class LateProxy:

@@ -4,8 +4,6 @@ Six starts are alternated: greedy (each vector is the sign of what is left, its 
 steps (factors 1, 2, 4 .. of the range, and of the range without the outermost weights), and halves of 1.8 standard
 deviations. The best end is then disturbed: its factors are multiplied by random numbers around 1, a dozen times, each
 is alternated, and the best of all ends takes its place. What is drawn is the same for every channel and every call.
-
-What this is worth: benchmarks/results/decomposition.md.
 """
 
 from functools import lru_cache

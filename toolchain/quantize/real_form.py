@@ -22,16 +22,12 @@ from edgemeta.toolchain.quantize.weight_schemes import Binary
 
 
 class RealForm:
-    """Runs the decomposed network of a choice in float32.
+    """Runs the decomposed network of a choice in float32."""
 
-    only_read: tensors that no layer with weights reads are not quantized, as if a network had no additions.
-    """
-
-    def __init__(self, network: BitNetwork, scheme: Binary, bits: Bits, *, only_read: bool = False) -> None:
+    def __init__(self, network: BitNetwork, scheme: Binary, bits: Bits) -> None:
         self._model = network.model
         self._image = image_of_bits(network.model, bits.maps.get(INPUT, 8))
-        types = network.maps.types(bits.maps)
-        self._types = {name: types[name] for name in types if network.maps.is_read(name) or not only_read}
+        self._types = network.maps.types(bits.maps)
         self._blocks = [_decomposed(block, network.weights, scheme, bits.weights) for block in network.blocks]
 
     def logits(self, pixels: NDArray[np.uint8]) -> Float32:
