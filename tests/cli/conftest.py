@@ -1,15 +1,19 @@
-"""The command as a user runs it: a subprocess away from the checkout."""
+"""The command as a user runs it, away from the checkout, but in this process."""
 
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from edgemeta.cli.main import main
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.preprocess import preprocess
@@ -23,13 +27,21 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def edgemeta(tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """Run `edgemeta ARGUMENTS` and give what it printed."""
-    command = Path(sys.executable).with_name("edgemeta")
-    folder = tmp_path_factory.mktemp("elsewhere")
+    """Run `edgemeta ARGUMENTS` in this process and give what it printed: most of a short process is its imports."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
 
     def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
-        description = [str(command), *map(str, arguments)]
-        return subprocess.run(description, capture_output=True, text=True, cwd=folder, timeout=280)
+        words, code = ["edgemeta", *map(str, arguments)], 0
+        with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            patched.chdir(elsewhere)
+            patched.setattr(sys, "argv", words)
+            with redirect_stdout(StringIO()) as output, redirect_stderr(StringIO()) as errors:
+                try:
+                    main()
+                except SystemExit as ended:
+                    code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
     return run
 
