@@ -2,11 +2,13 @@
 
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_void_p
+from ctypes import c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from edgemeta.kernels.lowering.plan_bytes import VERSION
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -21,7 +23,6 @@ ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 FORMS = ("fastest", "plain", "packed", "bytes", "planes", "winograd")
 """Forms of a convolution (docs/low-bits.md) by their number in the library."""
 
-_ABI_VERSION = 10
 _ERROR_BYTES = 256
 
 
@@ -29,140 +30,19 @@ class LibraryError(Exception):
     """The library is missing or of another version, or a call failed; one sentence."""
 
 
-class TensorStruct(Structure):
-    """`em_tensor`."""
-
-    _fields_ = (
-        ("height", c_int32),
-        ("width", c_int32),
-        ("channels", c_int32),
-        ("is_signed", c_int32),
-        ("zero_point", c_int32),
-        ("lo", c_int32),
-        ("hi", c_int32),
-    )
-
-
-class RequantizeStruct(Structure):
-    """`em_requantize`; the arrays must stay alive during the call."""
-
-    _fields_ = (
-        ("kind", c_int32),
-        ("multiplier", c_void_p),
-        ("shift", c_void_p),
-        ("lo", c_int32),
-        ("hi", c_int32),
-        ("table", c_void_p),
-    )
-
-
-class WindowStruct(Structure):
-    """`em_window`."""
-
-    _fields_ = (
-        ("kernel_height", c_int32),
-        ("kernel_width", c_int32),
-        ("stride_y", c_int32),
-        ("stride_x", c_int32),
-        ("top", c_int32),
-        ("left", c_int32),
-        ("bottom", c_int32),
-        ("right", c_int32),
-        ("dilation_y", c_int32),
-        ("dilation_x", c_int32),
-    )
-
-
-class NeighboursStruct(Structure):
-    """`em_neighbours`; the arrays must stay alive during the call."""
-
-    _fields_ = (("lower", c_void_p), ("upper", c_void_p), ("weight", c_void_p))
-
-
-class AxisStruct(Structure):
-    """`em_axis`; the arrays must stay alive during the call."""
-
-    _fields_ = (
-        ("size", c_int32),
-        ("start", c_void_p),
-        ("count", c_void_p),
-        ("weights", c_void_p),
-        ("total", c_int32),
-    )
-
-
-class ResizeStruct(Structure):
-    """`em_resize`; the arrays must stay alive during the call."""
-
-    _fields_ = (
-        ("rows", AxisStruct),
-        ("columns", AxisStruct),
-        ("frame_channels", c_int32),
-        ("top", c_int32),
-        ("left", c_int32),
-        ("height", c_int32),
-        ("width", c_int32),
-        ("channels", c_int32),
-        ("inner_top", c_int32),
-        ("inner_left", c_int32),
-        ("colours", c_void_p),
-        ("table", c_void_p),
-        ("fill", c_void_p),
-    )
-
-
-_LAYER = (c_void_p, c_char_p, c_int32, c_int32)  # program, name, input, output
 _SIGNATURES: dict[str, tuple[object, tuple[object, ...] | None]] = {
     "em_best_isa": (c_int32, ()),
     "em_open": (c_void_p, (c_int32, c_int32, c_char_p)),
     "em_close": (None, (c_void_p,)),
     "em_isa": (c_int32, (c_void_p,)),
-    "em_prefer": (None, (c_void_p, c_int32)),
-    "em_add_tensor": (c_int32, (c_void_p, POINTER(TensorStruct), c_char_p)),
-    "em_set_bases": (c_int32, (c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_char_p)),
-    "em_add_conv": (
-        c_int32,
-        (
-            *_LAYER,
-            POINTER(WindowStruct),
-            *(c_int32, c_int32, c_int32, c_void_p, c_void_p),  # outputs, depth, groups, weights, bias
-            POINTER(RequantizeStruct),
-            c_char_p,
-        ),
-    ),
-    "em_add_sum": (c_int32, (c_void_p, c_char_p, *[c_int32] * 8, c_char_p)),
-    "em_add_clamp": (c_int32, (*_LAYER, c_int32, c_int32, c_char_p)),
-    "em_add_rescale": (c_int32, (*_LAYER, c_int32, POINTER(RequantizeStruct), c_char_p)),
-    "em_add_max_pool": (c_int32, (*_LAYER, POINTER(WindowStruct), c_char_p)),
-    "em_add_average_pool": (
-        c_int32,
-        (*_LAYER, POINTER(WindowStruct), c_int32, POINTER(RequantizeStruct), c_char_p),
-    ),
-    "em_add_concat": (c_int32, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_char_p)),
-    "em_add_upsample": (c_int32, (*_LAYER, c_int32, c_int32, c_char_p)),
-    "em_add_lookup": (c_int32, (*_LAYER, c_int32, c_void_p, c_char_p)),
-    "em_add_product": (
-        c_int32,
-        (c_void_p, c_char_p, c_int32, c_int32, c_int32, c_int32, POINTER(RequantizeStruct), c_char_p),
-    ),
-    "em_add_pad": (c_int32, (*_LAYER, *[c_int32] * 4, c_char_p)),
-    "em_add_slice": (c_int32, (*_LAYER, *[c_int32] * 6, c_char_p)),
-    "em_add_channel_shuffle": (c_int32, (*_LAYER, c_int32, c_char_p)),
-    "em_add_resize_bilinear": (
-        c_int32,
-        (*_LAYER, POINTER(NeighboursStruct), POINTER(NeighboursStruct), c_char_p),
-    ),
-    "em_seal": (c_int32, (c_void_p, c_int32, c_void_p, c_int32, c_char_p)),
+    "em_load": (c_int32, (c_void_p, c_char_p, c_int64, c_char_p)),
+    "em_bytes": (c_int64, (c_void_p, c_int32)),
     "em_run": (None, None),  # called by Program.bind alone, whose arguments are of C types already
-    "em_steps": (c_int32, (c_void_p,)),
-    "em_step_name": (c_char_p, (c_void_p, c_int32)),
-    "em_step_form": (c_char_p, (c_void_p, c_int32)),
-    "em_step_weight_bytes": (c_int64, (c_void_p, c_int32)),
-    "em_step_predicted": (c_int32, (c_void_p, c_int32)),
+    "em_steps": (c_char_p, (c_void_p,)),
     "em_profile": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "em_quantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "em_dequantize": (None, (c_int32, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p)),
-    "em_resizer_open": (c_void_p, (c_int32, POINTER(ResizeStruct), c_char_p)),
+    "em_resizer_open": (c_void_p, (c_int32, c_char_p, c_int64, c_char_p)),
     "em_resizer_close": (None, (c_void_p,)),
     "em_resizer_run": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
 }
@@ -193,7 +73,7 @@ def library() -> ctypes.CDLL:
     """
     other = os.environ.get("EDGEMETA_CPU_LIBRARY")
     resource = Path(other) if other else files("edgemeta.kernels.cpu") / "libedgemeta_cpu.so"
-    loaded = load_library(resource, "em_abi_version", _ABI_VERSION)
+    loaded = load_library(resource, "em_abi_version", VERSION)
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments

@@ -1,20 +1,12 @@
 """Preprocessing in the C++ library: crop, exact area resize, colour, fill and table lookup in one call."""
 
-from ctypes import byref, c_void_p
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.cpu.library import (
-    ISA_NAMES,
-    AxisStruct,
-    LibraryError,
-    ResizeStruct,
-    error_buffer,
-    error_text,
-    library,
-)
+from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, error_buffer, error_text, library
+from edgemeta.kernels.lowering.plan_bytes import Fields, packed
 from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import Span, content_rectangle, coverage, crop_rectangle
@@ -39,24 +31,16 @@ class Resizer:
         size = frame_shape[0], frame_shape[1]
         region = crop_rectangle(size, (height, width), preprocessing.crop)
         content = content_rectangle(size, (height, width), preprocessing)
-        rows, _row_arrays = _axis(coverage(region.height, content.height))
-        columns, _column_arrays = _axis(coverage(region.width, content.width))
-        colours = np.array([COLOURS.index(letter) for letter in channels_of(preprocessing.colour)], np.int32)
+        colours = np.array([COLOURS.index(letter) for letter in channels_of(preprocessing.colour)])
         table = np.ascontiguousarray(np.broadcast_to(preprocessing.table, (channels, 256))).view(np.uint8)
         fill = table[np.arange(channels), np.array(preprocessing.fill, np.uint8)]
-        struct = ResizeStruct(
-            rows,
-            columns,
-            frame_shape[2] if len(frame_shape) == 3 else 1,
-            region.top,
-            region.left,
-            *(height, width, channels),
-            content.top,
-            content.left,
-            *(c_void_p(array.ctypes.data) for array in (colours, table, fill)),
-        )
+        axes = (coverage(region.height, content.height), coverage(region.width, content.width))
+        frame_channels = frame_shape[2] if len(frame_shape) == 3 else 1
+        crop = (region.top, region.left, region.height, region.width)
+        numbers = (frame_channels, *crop, *target.shape, content.top, content.left)
+        resize = packed((*numbers, *_axis(axes[0]), *_axis(axes[1]), colours, table, fill))
         error = error_buffer()
-        self._handle = self._library.em_resizer_open(ISA_NAMES.index(isa), byref(struct), error)
+        self._handle = self._library.em_resizer_open(ISA_NAMES.index(isa), resize, len(resize), error)
         if self._handle is None:
             raise LibraryError(error_text(error))
 
@@ -69,10 +53,8 @@ class Resizer:
             self._library.em_resizer_close(self._handle)
 
 
-def _axis(spans: tuple[Span, ...]) -> tuple[AxisStruct, list[NDArray[np.int32]]]:
-    """The struct and the arrays that it points to, which must stay alive during the call."""
-    starts = np.array([span.start for span in spans], np.int32)
-    counts = np.array([len(span.weights) for span in spans], np.int32)
-    weights = np.concatenate([span.weights for span in spans]).astype(np.int32)
-    addresses = [c_void_p(array.ctypes.data) for array in (starts, counts, weights)]
-    return AxisStruct(len(spans), *addresses, int(spans[0].weights.sum())), [starts, counts, weights]
+def _axis(spans: tuple[Span, ...]) -> Fields:
+    """The sum of each pixel's weights, and for all pixels: starts, numbers of weights, the weights."""
+    starts = np.array([span.start for span in spans])
+    counts = np.array([len(span.weights) for span in spans])
+    return int(spans[0].weights.sum()), starts, counts, np.concatenate([span.weights for span in spans])

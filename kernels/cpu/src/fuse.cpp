@@ -138,7 +138,7 @@ std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int3
 
 // Whether `slice` takes each element of its rows and columns that a step reaches, as the others of one set do.
 bool is_phase(const Layer& slice, const Layer& first, const std::vector<Tensor>& tensors) {
-  const em_tensor &from = tensors[slice.inputs[0]].type, &to = tensors[slice.output].type;
+  const TensorType &from = tensors[slice.inputs[0]].type, &to = tensors[slice.output].type;
   return slice.kind == Kind::slice && slice.inputs == first.inputs && slice.factor_y == first.factor_y &&
          slice.factor_x == first.factor_x && slice.top < slice.factor_y && slice.left < slice.factor_x &&
          from.height == to.height * slice.factor_y && from.width == to.width * slice.factor_x;
@@ -150,8 +150,8 @@ bool is_phase(const Layer& slice, const Layer& first, const std::vector<Tensor>&
 void convolve_source(Layer& conv, const std::vector<const Layer*>& slices, const std::vector<Tensor>& tensors) {
   const int32_t step_y = slices[0]->factor_y, step_x = slices[0]->factor_x;
   const int32_t depth = tensors[slices[0]->inputs[0]].type.channels;
-  const em_window from = conv.window;
-  em_window& to = conv.window;
+  const PaddedWindow from = conv.window;
+  PaddedWindow& to = conv.window;
   to = {from.kernel_height * step_y, from.kernel_width * step_x, from.stride_y * step_y, from.stride_x * step_x,
         from.top * step_y, from.left * step_x, from.bottom * step_y, from.right * step_x, 1, 1};
   const auto outputs = static_cast<int64_t>(conv.bias.size());

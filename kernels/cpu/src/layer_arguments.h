@@ -61,7 +61,7 @@ struct Shuffle {
   int32_t groups;
 };
 
-// As em_neighbours.
+// As NeighbourLists.
 struct Neighbours {
   const int32_t *lower, *upper, *weight;
 };

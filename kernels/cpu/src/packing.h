@@ -8,7 +8,7 @@ namespace edgemeta {
 // Calls visit(output channel, kernel row, run, index in the run, weight) for each weight.
 template <typename Visit>
 void for_each_weight(const Layer& layer, const Conv& conv, Visit visit) {
-  const em_window& w = layer.window;
+  const PaddedWindow& w = layer.window;
   const auto outputs = static_cast<int32_t>(layer.bias.size());
   const auto depth =
       static_cast<int32_t>(layer.weights.size() / layer.bias.size()) / (w.kernel_height * w.kernel_width);

@@ -20,7 +20,7 @@ int32_t whole_of(const std::vector<Tensor>& tensors, int32_t tensor, int32_t& ch
 std::vector<Layer> place_slices(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
   const auto is_part = [&](const Layer& layer) {
     if (layer.kind != Kind::slice || layer.inputs[0] == input) return false;
-    const em_tensor &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
+    const TensorType &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
     return from.height == to.height && from.width == to.width && layer.step_channel == 1 &&
            is_whole_blocks(layer.channel);
   };
@@ -77,7 +77,7 @@ void widen_borders(std::vector<Tensor>& tensors, const std::vector<Layer>& layer
 }
 
 void lay_out(Tensor& tensor, bool is_input) {
-  const em_tensor& type = tensor.type;
+  const TensorType& type = tensor.type;
   View& view = tensor.view;
   const int32_t padded = (type.channels + kBlock - 1) / kBlock * kBlock;
   view.height = type.height;

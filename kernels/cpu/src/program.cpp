@@ -1,14 +1,16 @@
 #include "program.h"
 
 #include <cstring>
-#include <stdexcept>
 
+#include "bytes.h"
 #include "isa.h"
 
 namespace edgemeta {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int32_t kInput = 0;  // the tensor
 
 void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
   for (const Tensor& tensor : tensors)
@@ -20,59 +22,38 @@ void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
 Program::Program(int isa, int threads)
     : kernels_(kernels_for(isa)), team_(threads, [this](int thread) { help(thread); }) {}
 
-int32_t Program::add_tensor(const em_tensor& type) {
-  Tensor tensor{};
-  tensor.type = type;
-  tensor.offset = (type.is_signed ? 128 : 0) - (kernels_.is_signed ? 128 : 0);
-  tensors_.push_back(tensor);
-  return static_cast<int32_t>(tensors_.size()) - 1;
-}
-
-int32_t Program::add_layer(Layer layer) {
-  if (!steps_.empty()) throw std::logic_error("the program is sealed");
-  if (layer.requantize.kind == EM_RAW && (layer.kind == Kind::conv)) tensors_.at(layer.output).raw = true;
-  layer.computed = layer.output;
-  layer.wanted_form = wanted_form_;
-  layers_.push_back(std::move(layer));
-  return static_cast<int32_t>(layers_.size()) - 1;
-}
-
-void Program::set_bases(int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors) {
-  Layer& conv = layers_.at(layer);
-  const size_t weights = conv.weights.size();
-  conv.bases.count = count;
-  conv.bases.codes.assign(weights, 0);
-  for (int32_t b = 0; b < count; ++b)
-    for (size_t i = 0; i < weights; ++i)
-      if (basis[b * weights + i] > 0) conv.bases.codes[i] |= 1 << b;
-  conv.bases.factors.assign(factors, factors + conv.bias.size() * count);
-}
-
-void Program::seal(int32_t input, std::vector<int32_t> outputs) {
-  input_ = input;
-  tensors_.at(input).is_given = true;
-  layers_ = fuse(std::move(layers_), outputs, tensors_, kernels_);
-  layers_ = place_parts(std::move(layers_), tensors_, input);
-  const size_t arena_bytes = plan_arena(tensors_, layers_, input, outputs);
+void Program::load(Plan plan) {
+  require(steps_.empty(), "the program has a plan");
+  for (const TensorType& type : plan.tensors) {
+    Tensor tensor{};
+    tensor.type = type;
+    tensor.offset = (type.is_signed ? 128 : 0) - (kernels_.is_signed ? 128 : 0);
+    tensors_.push_back(tensor);
+  }
+  tensors_[kInput].is_given = true;
+  for (const Layer& layer : plan.layers)
+    tensors_[layer.output].raw = layer.kind == Kind::conv && layer.requantize.kind == EM_RAW;
+  std::vector<Layer> layers = fuse(std::move(plan.layers), plan.outputs, tensors_, kernels_);
+  layers = place_parts(std::move(layers), tensors_, kInput);
+  const size_t arena_bytes = plan_arena(tensors_, layers, kInput, plan.outputs);
   size_t scratch_bytes = 0;
-  for (const Layer& layer : layers_) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
+  for (const Layer& layer : layers) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
   for (int i = 0; i < team_.size(); ++i) {
     arenas_.emplace_back(arena_bytes);
     scratch_.emplace_back(scratch_bytes);
     fill_with_zero_points(tensors_, arenas_.back().data());
   }
-  const auto elements = [](const em_tensor& type) { return size_t(type.height) * type.width * type.channels; };
-  image_bytes_ = elements(tensors_.at(input).type);
-  for (int32_t output : outputs) {
-    const Tensor& tensor = tensors_.at(output);
+  const auto elements = [](const TensorType& type) { return size_t(type.height) * type.width * type.channels; };
+  image_bytes_ = elements(tensors_[kInput].type);
+  for (int32_t output : plan.outputs) {
+    const Tensor& tensor = tensors_[output];
     outputs_.push_back({output, elements(tensor.type) * (tensor.raw ? 4 : 1)});
   }
-  layers_ = {};  // the steps have their own copies
 }
 
 // Copy an image to the arena, adding 0, 128 or -128 to its integers: the latter two flip their top bit.
-void Program::load(const uint8_t* image, uint8_t* arena) const {
-  const Tensor& tensor = tensors_[input_];
+void Program::put(const uint8_t* image, uint8_t* arena) const {
+  const Tensor& tensor = tensors_[kInput];
   const View& view = tensor.view;
   const auto flip = static_cast<uint8_t>(tensor.offset);
   for (int32_t y = 0; y < view.height; ++y) {
@@ -128,7 +109,7 @@ void Program::unload_all(const uint8_t* arena, void* const* outputs, int32_t ima
 // One image of a job on one thread, in that thread's arena.
 void Program::run_whole(const Job& job, int32_t image, int thread) const {
   uint8_t *arena = arenas_[thread].data(), *scratch = scratch_[thread].data();
-  load(job.input + image * image_bytes_, arena);
+  put(job.input + image * image_bytes_, arena);
   for (const Step& step : steps_) step.run(arena, 0, step.rows, scratch);
   unload_all(arena, job.outputs, image);
 }
@@ -187,7 +168,7 @@ void Program::finish(uint32_t phase) {
 // Execute a job together with the other threads; returns when it is complete.
 void Program::share(const Job& job) {
   job_ = job;
-  if (job.images == 1) load(job.input, arenas_[0].data());
+  if (job.images == 1) put(job.input, arenas_[0].data());
   publish(0);
   if (team_.size() > 1) team_.call();
   help(0);

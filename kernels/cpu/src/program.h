@@ -33,11 +33,22 @@ enum class Kind {
   bilinear
 };
 
-// One axis of a bilinear resize, as em_neighbours.
+// What a tensor holds: height, width, channels, and what its bytes mean: their least and greatest integer are lo, hi.
+struct TensorType {
+  int32_t height, width, channels;
+  int32_t is_signed, zero_point, lo, hi;
+};
+
+struct PaddedWindow {
+  int32_t kernel_height, kernel_width, stride_y, stride_x, top, left, bottom, right;
+  int32_t dilation_y, dilation_x;  // convolutions only: elements from one tap to the next, otherwise 1
+};
+
+// One axis of a bilinear resize: the two neighbours of every output position, and the weight of the upper one in units
+// of 2**-11.
 struct NeighbourLists {
   std::vector<int32_t> lower, upper, weight;
 };
-
 
 // Weights as sums of binary bases: weight = sum over b of factors[o, b] times the sign that bit b of its code stands
 // for, 1 for +1 and 0 for -1. count = 0: none.
@@ -46,14 +57,14 @@ struct Bases {
   std::vector<int32_t> codes, factors;  // codes as a layer's weights; factors [O, count]
 };
 
-// A layer as described by the caller; only the fields of its kind are set.
+// A layer as the plan has it; only the fields of its kind are set.
 struct Layer {
   Kind kind;
   std::string name;
   std::vector<int32_t> inputs;
   int32_t output = -1;    // where its result is stored, of this tensor's layout
   int32_t computed = -1;  // whose integers it computes: another one only if a table follows
-  em_window window{};
+  PaddedWindow window{};
   int32_t groups = 1;
   std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
   Bases bases;                         // of the same weights
@@ -75,7 +86,7 @@ struct Layer {
 };
 
 struct Tensor {
-  em_tensor type;
+  TensorType type;
   int32_t offset;  // from the caller's integers to the library's: 128 if only the former are signed, -128 if the latter
   bool raw = false;
   bool is_given = false;  // the model's input: the caller's integers need not lie in lo .. hi
@@ -84,6 +95,18 @@ struct Tensor {
   View view{};
   int64_t start = 0, bytes = 0;  // its position in the arena, including the border
 };
+
+// A network, proved: tensor 0 is its input, tensor i + 1 the output of layer i. Each layer reads earlier tensors only.
+struct Plan {
+  std::vector<TensorType> tensors;
+  std::vector<Layer> layers;
+  std::vector<int32_t> outputs;  // tensors that every run returns, each once
+};
+
+// The plan that a block of bytes describes, as kernels/lowering/plan_bytes.py writes it. Raises an exception that names
+// the layer and the field unless every length, count, choice, reference, shape and range fits: then no step reads or
+// writes outside of its tensors, and no integer overflows.
+Plan read_plan(const uint8_t* bytes, size_t length);
 
 // One step over the rows 0 .. rows - 1 of its output, which may be made in parts that begin at multiples of
 // `rows_per_unit`: Winograd's tiles make some rows together, and a part of a tile takes as long as a whole one.
@@ -103,19 +126,16 @@ class Program {
  public:
   Program(int isa, int threads);
 
-  int32_t add_tensor(const em_tensor& type);
-  int32_t add_layer(Layer layer);
-  // basis [count, O, KH, KW, I / groups] of -1 and 1, factors [O, count], of a convolution that was added.
-  void set_bases(int32_t layer, int32_t count, const int8_t* basis, const int16_t* factors);
-  void prefer(int32_t form) { wanted_form_ = form; }
-  void seal(int32_t input, std::vector<int32_t> outputs);
+  // Fuse, repack, plan the memory. Nothing is allocated afterwards.
+  void load(Plan plan);
 
   void run(int32_t images, const uint8_t* input, void* const* outputs);
   void profile(const uint8_t* input, void* const* outputs, int64_t* nanoseconds);
 
-  const em_tensor& tensor(int32_t number) const { return tensors_.at(number).type; }
   const Kernels& kernels() const { return kernels_; }
   const std::vector<Step>& steps() const { return steps_; }
+  size_t image_bytes() const { return image_bytes_; }
+  size_t output_bytes(size_t output) const { return outputs_[output].bytes; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -134,7 +154,7 @@ class Program {
     size_t bytes;
   };
 
-  void load(const uint8_t* image, uint8_t* arena) const;
+  void put(const uint8_t* image, uint8_t* arena) const;
   void unload(const uint8_t* arena, const Output& output, uint8_t* target) const;
   void unload_all(const uint8_t* arena, void* const* outputs, int32_t image) const;
   void run_whole(const Job& job, int32_t image, int thread) const;
@@ -146,10 +166,7 @@ class Program {
 
   const Kernels& kernels_;
   std::vector<Tensor> tensors_;
-  std::vector<Layer> layers_;
   std::vector<Step> steps_;
-  int32_t input_ = -1;
-  int32_t wanted_form_ = EM_FASTEST;
   size_t image_bytes_ = 0;
   std::vector<Output> outputs_;
   std::vector<Buffer> arenas_, scratch_;  // one of each per thread

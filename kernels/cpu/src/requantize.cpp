@@ -10,14 +10,6 @@ bool is_float(Lines lines) { return lines != Lines::none && lines != Lines::inte
 
 }  // namespace
 
-RequantizeSpec::RequantizeSpec(const em_requantize& given, int32_t channels)
-    : kind(given.kind), lo(given.lo), hi(given.hi) {
-  const auto n = static_cast<size_t>(channels);
-  if (kind == EM_MULTIPLIER) multiplier.assign(given.multiplier, given.multiplier + n);
-  if (kind != EM_RAW) shift.assign(given.shift, given.shift + n);
-  if (kind == EM_TABLE) table.assign(given.table, given.table + n * 256);
-}
-
 RequantizePlan::RequantizePlan(const RequantizeSpec& spec, const std::vector<Run>& runs, int32_t zero, int32_t offset,
                                Lines lines, const Sums* sums) {
   const size_t lanes = runs.size() * kBlock;

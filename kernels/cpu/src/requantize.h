@@ -15,9 +15,6 @@ struct RequantizeSpec {
   std::vector<uint8_t> shift;
   int32_t lo = 0, hi = 0;
   std::vector<int16_t> table;
-
-  RequantizeSpec() = default;
-  RequantizeSpec(const em_requantize& given, int32_t channels);
 };
 
 // A line in three float32 numbers: value(x) = x * scale + fma(x, scale_rest, offset), where the inner fma rounds to

@@ -5,7 +5,7 @@
 
 namespace edgemeta {
 
-// One axis of an area resize, as em_axis.
+// One axis of an area resize, as AxisSpec.
 struct Axis {
   int32_t size;
   const int32_t *start, *count, *first, *weights;  // first: index of a pixel's first weight

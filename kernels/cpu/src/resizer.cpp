@@ -4,15 +4,64 @@
 #include <cstring>
 #include <numeric>
 
+#include "bytes.h"
+#include "edgemeta_cpu.h"
 #include "isa.h"
 
 namespace edgemeta {
 
-Resizer::AxisArrays::AxisArrays(const em_axis& axis)
-    : total(axis.total), start(axis.start, axis.start + axis.size), count(axis.count, axis.count + axis.size) {
+namespace {
+
+constexpr int64_t kMostSide = 1 << 16, kMostFrameSide = 1 << 20;
+
+// source: the pixels of the crop; target: the most pixels of the tensor that they can become.
+AxisSpec read_axis(Bytes& in, int32_t source, int32_t target) {
+  AxisSpec axis;
+  axis.total = in.number("the sum of weights", 1, kMostFrameSide);
+  axis.start = in.numbers<int32_t>("starts", Bytes::kAny, 0, source - 1);
+  require_between(static_cast<int64_t>(axis.start.size()), 1, target, "the size of an axis");
+  axis.count = in.numbers<int32_t>("counts", static_cast<int64_t>(axis.start.size()), 1, source);
+  axis.weights = in.numbers<int32_t>("weights", std::accumulate(axis.count.begin(), axis.count.end(), int64_t{0}), 0,
+                                     axis.total);
+  const int32_t* weights = axis.weights.data();
+  int32_t start = 0, end = 0;
+  for (size_t i = 0; i < axis.start.size(); weights += axis.count[i++]) {
+    const int32_t after = axis.start[i] + axis.count[i];
+    require(start <= axis.start[i] && end <= after && after <= source, "the pixels of an axis are out of order");
+    require(std::accumulate(weights, weights + axis.count[i], int64_t{0}) == axis.total, "weights have another sum");
+    start = axis.start[i];
+    end = after;
+  }
+  return axis;
+}
+
+}  // namespace
+
+ResizeSpec read_resize(const uint8_t* bytes, size_t length) {
+  Bytes in(bytes, length);
+  ResizeSpec resize;
+  resize.frame_channels = in.number("the frame's channels", 1, 3);
+  require(resize.frame_channels != 2, "the frame has 2 channels, expected 1 or 3");
+  for (int32_t* at : {&resize.top, &resize.left}) *at = in.number("the crop's corner", 0, kMostFrameSide);
+  const int32_t crop_height = in.number("the crop's height", 1, kMostFrameSide);
+  const int32_t crop_width = in.number("the crop's width", 1, kMostFrameSide);
+  for (int32_t* side : {&resize.height, &resize.width}) *side = in.number("a side", 1, kMostSide);
+  resize.channels = in.number("channels", 1, 4);
+  resize.inner_top = in.number("the first row", 0, resize.height - 1);
+  resize.inner_left = in.number("the first column", 0, resize.width - 1);
+  resize.rows = read_axis(in, crop_height, resize.height - resize.inner_top);
+  resize.columns = read_axis(in, crop_width, resize.width - resize.inner_left);
+  resize.colours = in.numbers<int32_t>("colours", resize.channels, EM_BLUE, EM_ALPHA);
+  resize.table = in.numbers<uint8_t>("table", 256 * resize.channels, 0, 255);
+  resize.fill = in.numbers<uint8_t>("fill", resize.channels, 0, 255);
+  in.end();
+  return resize;
+}
+
+Resizer::AxisArrays::AxisArrays(const AxisSpec& axis)
+    : total(axis.total), start(axis.start), count(axis.count), weights(axis.weights) {
   first.resize(count.size());
   std::partial_sum(count.begin(), count.end() - 1, first.begin() + 1);
-  weights.assign(axis.weights, axis.weights + first.back() + count.back());
 }
 
 Axis Resizer::AxisArrays::view() const {
@@ -23,7 +72,7 @@ bool Resizer::AxisArrays::is_identity() const {
   return total == 1 && start.back() + 1 == static_cast<int32_t>(start.size());
 }
 
-Resizer::Resizer(int isa, const em_resize& resize)
+Resizer::Resizer(int isa, const ResizeSpec& resize)
     : kernels_(kernels_for(isa)),
       rows_(resize.rows),
       columns_(resize.columns),
@@ -32,7 +81,7 @@ Resizer::Resizer(int isa, const em_resize& resize)
       height_(resize.height),
       inner_top_(resize.inner_top),
       inner_left_(resize.inner_left),
-      table_(resize.table, resize.table + size_t(resize.channels) * 256),
+      table_(resize.table),
       fill_row_(size_t(resize.width) * size_t(resize.channels)),
       column_pairs_(pair_up(columns_)),
       resize_{rows_.view(),
@@ -45,7 +94,7 @@ Resizer::Resizer(int isa, const em_resize& resize)
       colour_(colour_of(resize, table_.data())),
       is_copy_(rows_.is_identity() && columns_.is_identity()),
       scratch_(kernels_.resize_scratch(resize_)),
-      row_(size_t(resize.columns.size) * size_t(resize.frame_channels) + Gather::kLanes) {
+      row_(columns_.start.size() * size_t(resize.frame_channels) + Gather::kLanes) {
   for (size_t i = 0; i < fill_row_.size(); ++i) fill_row_[i] = resize.fill[i % size_t(resize.channels)];
   plan_gather();
 }
@@ -78,7 +127,7 @@ void Resizer::plan_gather() {
   resize_.gather = &gather_;
 }
 
-Colour Resizer::colour_of(const em_resize& resize, const uint8_t* table) {
+Colour Resizer::colour_of(const ResizeSpec& resize, const uint8_t* table) {
   Colour colour{resize.frame_channels, resize.channels, {}, table, table[0]};
   for (int32_t c = 0; c < resize.channels; ++c) {
     const int32_t wanted = resize.colours[c];

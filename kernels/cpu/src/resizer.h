@@ -4,20 +4,39 @@
 #include <vector>
 
 #include "buffer.h"
-#include "edgemeta_cpu.h"
 #include "kernels.h"
 
 namespace edgemeta {
 
+// One axis: pixel i covers `count[i]` source pixels of the crop from `start[i]` on, with the next `count[i]` entries of
+// `weights`; the weights of each pixel sum to `total`.
+struct AxisSpec {
+  std::vector<int32_t> start, count, weights;
+  int32_t total;
+};
+
+// rows, columns: of the part of the tensor that shows the frame, which begins at (inner_top, inner_left); the other
+// pixels take the integers `fill` [channels]. frame_channels: 3 (blue, green, red) or 1 (gray); top, left: the crop.
+// height, width, channels: of the tensor; 1 to 4 channels. colours: [channels]. table: [channels][256] bytes.
+struct ResizeSpec {
+  AxisSpec rows, columns;
+  int32_t frame_channels, top, left, height, width, channels, inner_top, inner_left;
+  std::vector<int32_t> colours;
+  std::vector<uint8_t> table, fill;
+};
+
+// From the bytes of kernels/cpu/preprocess.py. Raises an exception that names the field that does not fit.
+ResizeSpec read_resize(const uint8_t* bytes, size_t length);
+
 class Resizer {
  public:
-  Resizer(int isa, const em_resize& resize);
+  Resizer(int isa, const ResizeSpec& resize);
   Resizer(const Resizer&) = delete;
   void run(const uint8_t* frame, int64_t row_bytes, uint8_t* output);
 
  private:
   struct AxisArrays {
-    explicit AxisArrays(const em_axis& axis);
+    explicit AxisArrays(const AxisSpec& axis);
     Axis view() const;
     bool is_identity() const;
     int32_t total;
@@ -26,7 +45,7 @@ class Resizer {
 
   static std::vector<int16_t> pair_up(const AxisArrays& columns);
   void plan_gather();
-  static Colour colour_of(const em_resize& resize, const uint8_t* table);
+  static Colour colour_of(const ResizeSpec& resize, const uint8_t* table);
 
   const Kernels& kernels_;
   AxisArrays rows_, columns_;

@@ -14,7 +14,7 @@ View written_by(const Layer& layer, const std::vector<Tensor>& tensors) {
 }
 
 Window window_of(const Layer& layer) {
-  const em_window& w = layer.window;
+  const PaddedWindow& w = layer.window;
   return {w.kernel_height, w.kernel_width, w.stride_y, w.stride_x, w.top, w.left};
 }
 

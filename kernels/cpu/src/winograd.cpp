@@ -64,7 +64,7 @@ void transform_all(const int32_t (&kG)[N][3], const Layer& layer, const Conv& co
 }  // namespace
 
 bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels) {
-  const em_window& w = layer.window;
+  const PaddedWindow& w = layer.window;
   if (!kernels.conv_winograd || w.kernel_height != 3 || w.kernel_width != 3 || w.stride_y != 1 || w.stride_x != 1 ||
       w.dilation_y != 1 || w.dilation_x != 1 || conv.in.pixel % kBlock != 0)
     return false;

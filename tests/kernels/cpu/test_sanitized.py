@@ -1,4 +1,4 @@
-"""The conformance table and random frames under AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""The conformance table, random frames and changed plans under AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from pathlib import Path
 
@@ -45,9 +45,13 @@ for i in range(400):
         assert (tensor == preprocess(frame, target, preprocessing)).all(), (i, isa)
 print("clean")
 """
+CHANGED_PLANS = "from tests.kernels.cpu.changed_plans import main; main(0, 6000)"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_no_access_out_of_bounds_and_no_undefined_behaviour(repository: Path, tmp_path: Path) -> None:
     assert run_sanitized(repository, tmp_path, "cpu", TABLE) == "clean"
+    refused, run = map(int, run_sanitized(repository, tmp_path, "cpu", CHANGED_PLANS).split())
+    assert refused > 1000
+    assert run > 300

@@ -1,0 +1,167 @@
+"""A network as one block of little-endian bytes, as `kernels/cpu/src/read_plan.cpp` reads and proves it.
+
+    plan  = "EMPL" version type layers { layer } outputs
+    layer = name operator inputs type { field }
+
+A plain number is an int32. An array is the number of its values, the bytes of each (1, 2 or 4), and the values: the
+narrowest that hold all. A text is its number of bytes and UTF-8. A type is height, width, channels, 1 if signed, the
+least and the greatest integer, and the zero point. Tensor 0 is the input and tensor i + 1 the output of layer i; inputs
+and outputs are tensors by number. `_FIELDS` says which fields an operator has. A model always gives the same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.bilinear import bilinear_axis
+from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.layers import (
+    Add,
+    AveragePool,
+    ChannelShuffle,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    Lookup,
+    MaxPool,
+    Multiplier,
+    Pad,
+    Padding,
+    Pair,
+    Product,
+    Requantize,
+    Rescale,
+    ResizeBilinear,
+    Shape,
+    Slice,
+    TensorType,
+    Upsample,
+    inputs_of,
+)
+from edgemeta.model.weights import BinaryWeights
+
+VERSION = 11
+"""That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
+
+OPERATORS = (
+    *("conv", "sum", "clamp", "rescale", "max_pool", "average_pool", "concat", "upsample", "lookup", "product", "pad"),
+    *("slice", "shuffle", "bilinear"),
+)
+"""Operators by their number, as `Kind` in program.h."""
+
+_RAW, _MULTIPLIER, _TABLE = 0, 1, 2
+_NO_PADDING: Padding = (0, 0, 0, 0)
+_ONES: Pair = (1, 1)
+
+Fields: TypeAlias = Iterable[int | NDArray[Any]]
+"""Numbers and arrays in their order."""
+
+
+def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
+    """The plan of a proved model. form: of convolutions, by its number; forms: another one by a layer's name."""
+    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    numbers = {name: number for number, name in enumerate(types)}
+    parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
+    for layer in model.layers:
+        operator, fields = _FIELDS[type(layer)]
+        inputs = np.array([numbers[name] for name in inputs_of(layer)])
+        name = layer.name.encode()
+        parts += [packed([len(name)]), name, packed((OPERATORS.index(operator), inputs, *_type(layer.output)))]
+        parts.append(packed(fields(layer, types[inputs_of(layer)[0]].shape, forms.get(layer.name, form))))
+    return b"".join((*parts, packed([np.array([numbers[name] for name in model.outputs])])))
+
+
+def packed(fields: Fields) -> bytes:
+    """Fields as bytes: int32, and arrays of any shape, whose values fit int32."""
+    return b"".join(np.int32(field).tobytes() if isinstance(field, int) else _array(field) for field in fields)
+
+
+def _array(values: NDArray[Any]) -> bytes:
+    least, greatest = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    narrowest = next(kind for kind in (np.int8, np.int16, np.int32) if _holds(kind, least, greatest))
+    stored = np.ascontiguousarray(values, np.dtype(narrowest).newbyteorder("<"))
+    return packed((stored.size, stored.itemsize)) + stored.tobytes()
+
+
+def _holds(kind: type[np.signedinteger[Any]], least: int, greatest: int) -> bool:
+    return np.iinfo(kind).min <= least and greatest <= np.iinfo(kind).max
+
+
+def _type(kind: TensorType) -> Fields:
+    """Raw accumulators have the type of int8: nothing reads it."""
+    least = -128 if kind.signed else 0
+    return (*kind.shape, int(kind.signed), max(kind.lo, least), min(kind.hi, least + 255), kind.zero_point)
+
+
+def _conv(layer: Conv, _: Shape, form: int) -> Fields:
+    window = _window(layer.weights.shape[1:3], layer.stride, layer.padding, layer.dilation)
+    return (*window, layer.groups, form, *_products(layer))
+
+
+def _dense(layer: Dense, source: Shape, form: int) -> Fields:
+    """A convolution whose kernel is the whole map."""
+    return (*_window(source[:2], _ONES, _NO_PADDING), 1, form, *_products(layer))
+
+
+def _products(layer: Conv | Dense) -> Fields:
+    """Binary bases as bits, 1 for +1 and 0 for -1, with their factors; other weights as they are."""
+    weights = layer.weights
+    bias = np.empty(0, np.int32) if layer.bias is None else layer.bias
+    if not isinstance(weights, BinaryWeights):
+        return (0, weights.decode(), bias, *_requantize(layer.requantize, layer.output))
+    bits = 1 << np.arange(len(weights.basis)).reshape(-1, *[1] * (weights.basis.ndim - 1))
+    codes = ((weights.basis > 0) * bits).sum(axis=0)
+    return (len(weights.basis), codes, weights.factors, bias, *_requantize(layer.requantize, layer.output))
+
+
+def _pool(layer: MaxPool | AveragePool, *_: object) -> Fields:
+    window = _window(layer.kernel, layer.stride, layer.padding)
+    return (*window, *(_requantize(layer.requantize, layer.output) if isinstance(layer, AveragePool) else ()))
+
+
+def _requantized(layer: Rescale | Product, *_: object) -> Fields:
+    return _requantize(layer.requantize, layer.output)
+
+
+def _bilinear(layer: ResizeBilinear, source: Shape, _: int) -> Fields:
+    axes = [bilinear_axis(source[axis], layer.output.shape[axis], layer.coordinates) for axis in (0, 1)]
+    return [values for axis in axes for values in (axis.lower, axis.upper, axis.weight)]
+
+
+def _window(kernel: tuple[int, ...], stride: Pair, padding: Padding, dilation: Pair = _ONES) -> tuple[int, ...]:
+    return (*kernel, *stride, *padding, *dilation)
+
+
+def _requantize(requantize: Requantize | None, output: TensorType) -> Fields:
+    if requantize is None:
+        return (_RAW,)
+    channels = output.shape[2]
+    shift = np.broadcast_to(requantize.shift, (channels,))
+    if isinstance(requantize, Multiplier):
+        multiplier = np.broadcast_to(requantize.multiplier, (channels,))
+        return _MULTIPLIER, shift, multiplier, requantize.lo, requantize.hi
+    return _TABLE, shift, np.broadcast_to(requantize.table, (channels, 256))
+
+
+_FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] = {
+    Conv: ("conv", _conv),
+    Dense: ("conv", _dense),
+    Add: ("sum", lambda layer, *_: (*layer.multipliers, layer.shift, layer.lo, layer.hi)),
+    Clamp: ("clamp", lambda layer, *_: (layer.lo, layer.hi)),
+    Rescale: ("rescale", _requantized),
+    MaxPool: ("max_pool", _pool),
+    AveragePool: ("average_pool", _pool),
+    Concat: ("concat", lambda *_: ()),
+    Upsample: ("upsample", lambda layer, *_: layer.factor),
+    Lookup: ("lookup", lambda layer, *_: (layer.table,)),
+    Product: ("product", _requantized),
+    Pad: ("pad", lambda layer, *_: (*layer.padding[:2], *layer.spacing)),
+    Slice: ("slice", lambda layer, *_: (*layer.start, *layer.step)),
+    ChannelShuffle: ("shuffle", lambda layer, *_: (layer.groups,)),
+    ResizeBilinear: ("bilinear", _bilinear),
+}
+"""Operator and fields of each layer, of its input's shape and its form."""
