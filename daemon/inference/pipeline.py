@@ -119,7 +119,7 @@ class Pipeline:
             raise BackendError(f"{loaded.description} answered after its frame was given to another model")
         taken, prepared, inferred, came = ran.begun.taken, ran.prepared, ran.inferred, captured.frame.captured_ns
         outputs, delay = ran.outputs, captured.frame.delay_ns
-        reading = self._reader.read(outputs, self._picture)
+        reading = self._reader(outputs, self._picture)
         tracked = self._tracker.add(reading, self._settings, came)
         finished = self._now()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 from edgemeta.daemon.messages.frame_fields import LabelFields, ObjectFields
 from edgemeta.model.preprocess import Placement, Rectangle
@@ -49,9 +49,10 @@ class Reading:
         return self.labels[0] if self.labels else None
 
 
-class Reader(Protocol):
-    """Reads the outputs of one model by the settings of one camera."""
+Reader: TypeAlias = Callable[[Outputs, Picture], Reading]
+"""Reads the outputs [tiles, H, W, C] of one frame, of one model by the settings of one camera."""
 
-    def read(self, outputs: Outputs, picture: Picture) -> Reading:
-        """Read the outputs [tiles, H, W, C] of one frame."""
-        ...
+
+def tiles_of(outputs: Outputs) -> list[Outputs]:
+    """The outputs [H, W, C] of each tile, of outputs [tiles, H, W, C]."""
+    return [tuple(output[number] for output in outputs) for number in range(len(outputs[0]))]

@@ -238,5 +238,5 @@ def test_a_frame_is_unknown_if_all_its_tiles_are(pipeline: Pipeline) -> None:
     reader = reader_of(rule, CameraSettings(1, Rule(1, 1)))
     logits = np.array([[[[1440, 1400, 0]]], [[[0, 10, 4080]]]], np.int32)
     whole = picture_of(rule, (48, 64, 3), TilesConfig())
-    assert reader.read((logits,), whole).labels == [{"label": "blue", "score": pytest.approx(1.0, abs=1e-4)}]
-    assert reader.read((logits[:1],), whole).unknown
+    assert reader((logits,), whole).labels == [{"label": "blue", "score": pytest.approx(1.0, abs=1e-4)}]
+    assert reader((logits[:1],), whole).unknown

@@ -29,7 +29,7 @@ def read(frame: np.ndarray, tiles: list[Rectangle] | None = None, model: Model =
     where = tuple(placement(model.preprocessing, model.input, (part.height, part.width, 3)) for part in parts)
     picture = Picture(frame.shape[0], frame.shape[1], tuple(parts), where)
     reader = reader_of(model, CameraSettings(3, Rule(1, 1), **settings))  # type: ignore[arg-type]
-    return reader.read(reference.run(model, batch), picture)
+    return reader(reference.run(model, batch), picture)
 
 
 def test_objects_have_boxes_in_pixels_and_fractions() -> None:
