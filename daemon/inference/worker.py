@@ -1,21 +1,16 @@
-"""The worker thread: takes the newest frame of each camera in turn, classifies it and queues its messages.
+"""The worker thread: takes the newest frame of each camera in turn, classifies it and has its messages queued.
 
 Frames of several cameras with the same model that are ready together may run as one batch (`batch` of the config).
 """
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame, LatestFrames
 from edgemeta.daemon.config.config import BatchConfig
 from edgemeta.daemon.inference.pipeline import FrameResult, Pipeline, Ran, run_together
-from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
-from edgemeta.daemon.messages.records import EventKind
 from edgemeta.daemon.metrics.counters import FrameCounters
-from edgemeta.daemon.metrics.latency import StageLatencies
-from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.heartbeat import Heartbeat
 from edgemeta.daemon.runtime.threads import guarded_thread
@@ -29,7 +24,7 @@ FRAME_WITHIN = 10.0
 
 
 FrameListener = Callable[[CapturedFrame, FrameResult], None]
-"""Called after each frame is classified and its message queued; must not block."""
+"""Called in the worker's thread after each frame is classified; must not block."""
 
 BackendErrorHandler = Callable[[str, BackendError], None]
 """Called when the backend failed on a camera's frame; may set another model for that frame."""
@@ -39,7 +34,8 @@ class Worker:
     """Runs in one thread until the frames are closed; the current frames are finished.
 
     A thread that hangs in a model can be abandoned: a new thread takes over its frames, and its own results are
-    discarded. batch: how many frames run together; any thread may set it.
+    discarded. publish: the first of the listeners to each classified frame. batch: how many frames run together; any
+    thread may set it.
     """
 
     def __init__(
@@ -47,15 +43,12 @@ class Worker:
         frames: LatestFrames,
         pipelines: dict[str, Pipeline],
         counters: dict[str, FrameCounters],
-        latencies: StageLatencies,
-        publisher: Publisher,
+        publish: FrameListener,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._frames = frames
         self._pipelines = pipelines
         self._counters = counters
-        self._latencies = latencies
-        self._publisher = publisher
         self._on_fatal = on_fatal
         self._failing: dict[str, str] = {}
         self._handing = threading.Lock()
@@ -64,7 +57,7 @@ class Worker:
         self._current: list[CapturedFrame] = []
         self._taken_at = 0.0
         self.batch = BatchConfig()
-        self.frame_listeners: list[FrameListener] = []
+        self.frame_listeners = [publish]
         self.on_backend_error: BackendErrorHandler | None = None
         self.heartbeat = Heartbeat("worker")
 
@@ -131,7 +124,7 @@ class Worker:
             return True
 
     def _handle(self, frames: Sequence[CapturedFrame]) -> None:
-        """Process frames that were taken together: run them, then publish one after the other."""
+        """Process frames that were taken together: run them, then finish one after the other."""
         self._expect()
         ran = self._run_together(frames)
         for captured, each in zip(frames, ran, strict=True):
@@ -164,7 +157,7 @@ class Worker:
             return alone
 
     def _finish(self, captured: CapturedFrame, ran: Ran | None) -> None:
-        """Classify a frame, if it has not run, and publish its messages."""
+        """Classify a frame, if it has not run, and call the listeners."""
         camera = captured.camera
         counters = self._counters[camera]
         try:
@@ -186,7 +179,6 @@ class Worker:
         counters.state, counters.counts = step.fields["state"], step.fields["counts"]
         counters.score = None if step.best is None else step.best["score"]
         self._failing.pop(camera, None)
-        self._publish(step, captured)
         for listener in self.frame_listeners:
             listener(captured, step)
         self.heartbeat.clear()
@@ -206,24 +198,6 @@ class Worker:
             if self._is_abandoned or not pipeline.model_changed:
                 raise
             return pipeline.classify(captured, *before)
-
-    def _publish(self, step: FrameResult, captured: CapturedFrame) -> None:
-        """Queue the messages. A withheld frame is counted after its own message was made."""
-        self._latencies.add(step.stages)
-        if step.updates.withheld:
-            self._counters[captured.camera].withheld += 1
-        else:
-            started = time.monotonic_ns()
-            outgoing = self._publisher.encode(FRAME, step.fields, captured.camera, captured.frame.captured_ns)
-            self._latencies.add({"encode": outgoing.made_ns - started})
-            self._publisher.send(outgoing)
-        if step.updates.state is not None:
-            self._publisher.send(self._publisher.encode(STATE, step.updates.state, captured.camera))
-        for event in step.updates.events:
-            if event.label is not None and event.zone is None and event.kind is EventKind.APPEARED:
-                grown = (event.count or 0) - (event.previous_count or 0)
-                self._counters[captured.camera].appeared[event.label] += grown
-            self._publisher.send(self._publisher.encode(EVENT, event, captured.camera))
 
     def _log_failure(self, camera: str, reason: str) -> None:
         """Log an error once until a frame succeeds; the counter goes on."""

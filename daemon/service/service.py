@@ -37,6 +37,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.periodic import Periodic
 from edgemeta.daemon.service.cameras import Cameras
 from edgemeta.daemon.service.conditions import Conditions
+from edgemeta.daemon.service.frame_publisher import FramePublisher
 from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.telemetry import Telemetry
@@ -108,7 +109,8 @@ class Service:
             for name, loaded in plan.loaded_models.items()
         }
         seen = RecentFrames(names, config.web.show_frames)
-        self._worker = Worker(self._frames, self._pipelines, self._counters, self._latencies, self.publisher, on_fatal)
+        frame_publisher = FramePublisher(self.publisher, self._counters, self._latencies)
+        self._worker = Worker(self._frames, self._pipelines, self._counters, frame_publisher.publish, on_fatal)
         self._worker.batch = config.batch
         self.swaps = SwapCoordinator(self._pipelines, self._worker, on_fatal)
         if config.web.enabled:

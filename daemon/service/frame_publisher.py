@@ -1,0 +1,43 @@
+"""Publishes what came of a frame: its own message, the camera's state, and events."""
+
+import time
+from collections.abc import Mapping
+
+from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.inference.pipeline import FrameResult
+from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
+from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.metrics.counters import FrameCounters
+from edgemeta.daemon.metrics.latency import StageLatencies
+from edgemeta.daemon.mqtt.publisher import Publisher
+
+
+class FramePublisher:
+    """Queues the messages of each frame, with its latencies and counters. The worker's thread calls.
+
+    counters: of each camera.
+    """
+
+    def __init__(self, publisher: Publisher, counters: Mapping[str, FrameCounters], latencies: StageLatencies) -> None:
+        self._publisher = publisher
+        self._counters = counters
+        self._latencies = latencies
+
+    def publish(self, captured: CapturedFrame, result: FrameResult) -> None:
+        """Queue the messages. A withheld frame is counted after its own message was made."""
+        camera, updates = captured.camera, result.updates
+        counters = self._counters[camera]
+        self._latencies.add(result.stages)
+        if updates.withheld:
+            counters.withheld += 1
+        else:
+            started = time.monotonic_ns()
+            outgoing = self._publisher.encode(FRAME, result.fields, camera, captured.frame.captured_ns)
+            self._latencies.add({"encode": outgoing.made_ns - started})
+            self._publisher.send(outgoing)
+        if updates.state is not None:
+            self._publisher.send(self._publisher.encode(STATE, updates.state, camera))
+        for event in updates.events:
+            if event.label is not None and event.zone is None and event.kind is EventKind.APPEARED:
+                counters.appeared[event.label] += (event.count or 0) - (event.previous_count or 0)
+            self._publisher.send(self._publisher.encode(EVENT, event, camera))
