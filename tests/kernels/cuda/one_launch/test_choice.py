@@ -99,7 +99,7 @@ def test_a_prediction_has_the_times_of_the_report(architecture: str, compiler: C
 @pytest.mark.slow  # a minute of processor time: a shipped network is compiled in all forms and simulated
 @pytest.mark.usefixtures("disassembler")
 def test_the_shipped_network_is_predicted_to_be_fastest_as_a_cluster(compiler: Compiler) -> None:
-    """What keeps that form: docs/decisions/0055-one-launch-of-a-cluster.md."""
+    """What keeps that form: docs/notebook/0055-one-launch-of-a-cluster.md."""
     plan = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"])
     prediction, _ = predict(forms_of(plan), compiler)
     assert prediction.fastest == CLUSTER

@@ -1,0 +1,1 @@
+"""Programs for the repository itself: nothing of them is installed."""
