@@ -57,6 +57,12 @@ def test_links_between_documents_lead_somewhere(repository: Path) -> None:
     assert not broken
 
 
+def test_the_index_lists_every_page(repository: Path) -> None:
+    docs = repository / "docs"
+    listed = set(re.findall(r"\]\(([^)#]+)", (docs / "README.md").read_text("utf-8")))
+    assert {page.name for page in docs.glob("*.md")} - listed == {"README.md"}
+
+
 def test_every_make_target_that_a_document_names_is_in_the_help(repository: Path) -> None:
     """Documents, programs and the gate; in documents a target is named in backticks, or on a line with a comment."""
     targets = set(re.findall(r"^([a-z-]+): .*## ", (repository / "Makefile").read_text("utf-8"), re.MULTILINE))
