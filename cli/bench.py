@@ -22,7 +22,7 @@ from edgemeta.plugins.measure import bench as measure_latency
 
 RUNS, SECONDS = 2000, 20
 _MOST_ELEMENTS = 1 << 26
-"""Elements of a matrix, so that sums of 8-bit products fit int32 and a slip of the finger takes no gigabytes."""
+"""Limit of a matrix's elements: sums of 8-bit products fit int32, and a mistyped size allocates no gigabytes."""
 
 
 @runtime_checkable

@@ -28,4 +28,3 @@ float_model_names = _among(float_names, or_file=True)
 all_model_names = _among(lambda: (*names(), *float_names()), or_file=True)
 """Of either."""
 backend_words = _among(lambda: ("auto", *backend_names()), or_file=False)
-"""Of a backend."""

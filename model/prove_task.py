@@ -25,7 +25,6 @@ from edgemeta.model.tasks import (
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
 """Beyond these temperatures one score is nearly 1, or all scores are nearly equal."""
 MAX_ANCHORS = 16
-"""Anchors of a cell."""
 MAX_CELLS = 1 << 20
 """Cells times anchors of all levels."""
 MAX_PIXELS = 1e6

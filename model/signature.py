@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".sig"
 LENGTH = 64
-"""Bytes of a signature."""
 
 MOST_KEY_BYTES = 65_536
 

@@ -24,7 +24,7 @@ STAGES = (*FrameLatency.model_fields, "delivered")
 """The service's stages, and `delivered`: from the capture until the subscriber received the message."""
 
 NOTHING_SURE = "nothing sure"
-"""Description of a state that is no label."""
+"""Shown in place of a label while no label has the votes (`state` is null)."""
 
 KEPT = 100_000
 """Number of frames of which latencies are kept, so that memory is bounded."""

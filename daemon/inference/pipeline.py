@@ -20,7 +20,7 @@ from edgemeta.plugins.api import BackendError, Outputs
 from edgemeta.plugins.frames import FrameInput
 
 Now = Callable[[], int]
-"""Monotonic nanoseconds."""
+"""A monotonic clock in nanoseconds."""
 
 
 @dataclass(frozen=True)

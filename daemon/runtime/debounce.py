@@ -1,4 +1,4 @@
-"""A condition that changes only after it has held for a while, so that what is told about it does not flap."""
+"""A condition that changes only after it has held for a while, so that reports of it do not flap."""
 
 import time
 

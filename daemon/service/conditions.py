@@ -1,4 +1,4 @@
-"""What is looked at twice a second, so that it is told when it changes, and only if it lasts."""
+"""Conditions that are checked twice a second and reported when they change, and only if they last."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping

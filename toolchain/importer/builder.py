@@ -18,7 +18,7 @@ from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixe
 MAX_ELEMENTS = 1 << 27
 """Of one tensor."""
 SHARING = 16
-"""By how many layers weights may be shared, on average."""
+"""Bound on memory where a file lets many layers share a constant: all weights have at most so many times its bytes."""
 _V = TypeVar("_V", bound=Value)
 
 

@@ -40,7 +40,7 @@ def clip(build: Builder, node: Node) -> Value:
 
 
 def place_of(build: Builder, node: Node) -> Value:
-    """The value; where the file has other integers of it from here on, a layer that changes nothing holds the place."""
+    """The value itself; if the file quantizes input and output, an identity layer (upsample by 1) between them."""
     value = build.value(node)
     if node.inputs[0] not in build.graph.quantization or node.outputs[0] not in build.graph.quantization:
         return value

@@ -42,7 +42,7 @@ _TINY = 1e-30
 
 @dataclass(frozen=True)
 class LayerDecomposition:
-    """How near a layer's decomposed weights are: ten times the decimal logarithm of mean square through error.
+    """Signal-to-noise ratio of a layer's decomposed weights in dB: 10 log10(mean square of the weights / of the error).
 
     decibels: with real factors; integer_decibels: of the integer form.
     """

@@ -29,7 +29,7 @@ _WAIT = 0.1
 
 
 class SearchObserver:
-    """Is told nothing; a subclass overrides what it wants to hear of."""
+    """Ignores all events; subclasses override."""
 
     def stage(self, name: str) -> None:
         """A part of the work begins."""

@@ -16,7 +16,7 @@ from edgemeta.toolchain.simulate.layers import originals
 from edgemeta.toolchain.simulate.quantizer import Progress, Quantizer
 
 QUANTIZERS = "simulated"
-"""Name of what is added to each layer: a ModuleDict of its quantizers by role."""
+"""Attribute of each prepared layer: a ModuleDict of its quantizers by role."""
 
 
 def watch_passes(module: nn.Module, progress: Progress) -> None:

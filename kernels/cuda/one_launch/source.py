@@ -28,7 +28,7 @@ BODIES = frozenset(
 """Kernels with a function `compute(block, shared memory, arguments of the kernel)`."""
 
 _SHARED = ("one_launch/blocks.cuh", "include/requantize.cuh", "include/tensor.cuh", "tensor/mma.cuh")
-"""Included once, outside of the layers' namespaces."""
+"""Headers that all layers share: included once, before the namespace of each layer."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Names of the forms that launches have, for people."""
+"""Display names of the forms of launch."""
 
 from edgemeta.kernels.cuda.plan.launch_plan import Launch
 
