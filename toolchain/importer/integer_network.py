@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
 from edgemeta.model.layers import TensorType
-from edgemeta.model.weights import FixedWeights, Weights
+from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import ImportedFileError, QuantizeError
-from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (
     INPUT,
-    Add,
     BatchNorm,
     ChannelShuffle,
     Concat,
@@ -27,10 +25,8 @@ from edgemeta.toolchain.float_model.graph import (
     Dense,
     FloatLayer,
     Function,
-    GlobalAverage,
     Pad,
     Pool,
-    Product,
     Relu,
     ResizeBilinear,
     Shape,
@@ -42,7 +38,9 @@ from edgemeta.toolchain.float_model.shapes import output_shape
 from edgemeta.toolchain.importer.builder import Imported, UnsupportedError
 from edgemeta.toolchain.importer.joined_tables import join_tables
 from edgemeta.toolchain.importer.network import Network, Quantization
-from edgemeta.toolchain.quantize.scales import add_factors, int32_bias, multiplier_for
+from edgemeta.toolchain.quantize.blocks import renamed
+from edgemeta.toolchain.quantize.lower import Node, Policy, Weighted, bounds, lower
+from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
 _UNIT = 127
 """The integer weight of a factor that the file has no integers of."""
@@ -120,73 +118,63 @@ class _Converter:
         return origin.place if origin is not None else layer.name
 
     def _convert(self, layer: FloatLayer, activation: Relu | Function | None) -> None:
-        sources = [self.types[self.final[name]] for name in inputs_of(layer)]
-        name = layer.name if activation is None else activation.name
+        inputs = tuple(self.final[name] for name in inputs_of(layer))
+        sources = tuple(self.types[name] for name in inputs)
         shape = self.shapes[layer.name]
-        if isinstance(layer, _MOVING) or (isinstance(layer, Pool) and layer.kind == "max"):
-            self._move(layer, sources, shape)
-            return
+        keeps_type = isinstance(layer, _MOVING) or (isinstance(layer, Pool) and layer.kind == "max")
+        if keeps_type:
+            activation = None
+        name = layer.name if activation is None else activation.name
+        is_raw = False
         if name in self.imported.quantized:
             out = _type(self.imported.quantized[name], shape)
-        elif _is_bounded(layer):
+        elif keeps_type or _is_bounded(layer):
             out = replace(sources[0], shape=shape)
         elif isinstance(layer, Conv | Dense) and layer.name in self.outputs and not self._readers[layer.name]:
-            self._append(name, self._raw(layer, sources[0], shape))
-            return
+            out, is_raw = TensorType(shape), True
         else:
             raise UnsupportedError("its result is not quantized, expected a scale and a zero point")
-        lo, hi = _bounds(activation if activation is not None else layer, out)
-        self._append(layer.name, self._layer(layer, name, sources, out, lo, hi))
+        block = renamed(layer, name, inputs)
+        if isinstance(layer, Upsample) and layer.factor == (1, 1):
+            if replace(sources[0], shape=shape) == out:
+                self.final[layer.name] = inputs[0]
+                return
+            block = replace(block, core=Relu(name, inputs[0]))
+        elif _is_bounded(layer):
+            block = replace(block, core=Relu(name, inputs[0]))
+        low, high = _limits(activation if activation is not None else layer)
+        policy = _FromFile(layer, self.network, self.imported)
+        for made in lower(Node(block, sources, out, *bounds(low, high, out), is_raw), policy):
+            self.layers.append(made)
+            self.types[made.name] = made.output
+        self.final[layer.name] = made.name
 
-    def _layer(
-        self, layer: FloatLayer, name: str, sources: list[TensorType], out: TensorType, lo: int, hi: int
-    ) -> q.Layer:
-        inputs = [self.final[each] for each in inputs_of(layer)]
-        first = sources[0]
-        match layer:
-            case Conv():
-                weights, bias, requantize = self._weighted(layer, first, out, lo, hi)
-                stride, padding, groups, dilation = layer.stride, layer.padding, layer.groups, layer.dilation
-                return q.Conv(name, inputs[0], out, weights, bias, stride, padding, groups, requantize, dilation)
-            case Dense():
-                return q.Dense(name, inputs[0], out, *self._weighted(layer, first, out, lo, hi))
-            case BatchNorm():
-                weights, bias, requantize = _affine(layer, first, out, lo, hi)
-                channels = out.shape[2]
-                return q.Conv(name, inputs[0], out, weights, bias, groups=channels, requantize=requantize)
-            case Add():
-                pair, shift = add_factors(first, sources[1], out)
-                return q.Add(name, (inputs[0], inputs[1]), out, pair, shift, lo, hi)
-            case Product():
-                factor = np.array([first.scale * sources[1].scale / out.scale])
-                return q.Product(name, (inputs[0], inputs[1]), out, multiplier_for(factor, lo, hi, name))
-            case GlobalAverage() | Pool():
-                kernel, stride, padding = first.shape[:2], first.shape[:2], (0, 0, 0, 0)
-                if isinstance(layer, Pool):
-                    kernel, stride, padding = layer.kernel, layer.stride, layer.padding
-                factor = np.array([first.scale / (out.scale * kernel[0] * kernel[1])])
-                mean = multiplier_for(factor, lo, hi, name)
-                return q.AveragePool(name, inputs[0], out, kernel, stride, mean, padding)
-            case Function() if not _is_bounded(layer):
-                return q.Lookup(name, inputs[0], out, _table(layer, first, out))
-            case Relu() | Function():
-                if _quantization(first) == _quantization(out):
-                    return q.Clamp(name, inputs[0], out, lo, hi)
-                return self._rescale(name, inputs[0], first, out, lo, hi)
-        raise AssertionError(layer)
 
-    def _raw(self, layer: Conv | Dense, source: TensorType, shape: Shape) -> q.Layer:
-        """The last layer, whose accumulators are the result: its real numbers are not quantized in the file."""
-        made = self._layer(layer, layer.name, [source], TensorType(shape), 0, 0)
-        assert isinstance(made, q.Conv | q.Dense)
-        weights = _one_scale(made.weights)
+@dataclass(frozen=True, eq=False)
+class _FromFile(Policy):
+    """The file's own integers of a layer's weights."""
+
+    layer: FloatLayer
+    network: Network
+    imported: Imported
+
+    def weighted(self, node: Node) -> Weighted:
+        """As Policy; raises UnsupportedError, too."""
+        layer, (source,) = self.layer, node.sources
+        if isinstance(layer, BatchNorm):
+            return _affine(layer, node)
+        assert isinstance(layer, Conv | Dense)
+        weights, bias = self._integers(layer, source)
+        if not node.is_raw:
+            units = source.scale * weights.scale
+            requantize = multiplier_for(units / node.out.scale, node.lo, node.hi, layer.name)
+            return Weighted(weights, bias, requantize, node.out)
+        if len(np.unique(weights.scale)) == 1:
+            weights = replace(weights, scale=weights.scale[:1])
         scale = source.scale * (float(weights.scale[0]) if weights.scale.shape == (1,) else 1.0)
-        return replace(made, weights=weights, output=TensorType(shape, 32, scale=scale), requantize=None)
+        return Weighted(weights, bias, None, TensorType(node.out.shape, 32, scale=scale))
 
-    def _weighted(
-        self, layer: Conv | Dense, source: TensorType, out: TensorType, lo: int, hi: int
-    ) -> tuple[FixedWeights, NDArray[np.int32] | None, q.Multiplier]:
-        """The file's own integers."""
+    def _integers(self, layer: Conv | Dense, source: TensorType) -> tuple[FixedWeights, NDArray[np.int32] | None]:
         origin, known = self.imported.origins.get(layer.name), self.network.quantization
         if origin is None:
             raise UnsupportedError("it is a part of a layer of the file, whose integers cannot be split yet")
@@ -204,10 +192,9 @@ class _Converter:
                 f"weights of {integers.min():g} to {integers.max():g} steps from their zero point, expected int8"
             )
         units = source.scale * weight.scale
-        requantize = multiplier_for(units / out.scale, lo, hi, layer.name)
         values = FixedWeights(integers.astype(np.int8), 8, weight.scale.copy())
         bias = self._bias(layer, units, known.get(origin.inputs[2]) if len(origin.inputs) > 2 else None)
-        return values, bias, requantize
+        return values, bias
 
     def _bias(
         self, layer: Conv | Dense, units: NDArray[np.float64], stored: Quantization | None
@@ -219,67 +206,8 @@ class _Converter:
             return np.broadcast_to(stored.values.astype(np.int32), layer.bias.shape).copy()
         return int32_bias(layer.bias.astype(np.float64) / units, layer.name)
 
-    def _move(self, layer: FloatLayer, sources: list[TensorType], shape: Shape) -> None:
-        """A layer that keeps its input's quantization; a Rescale before or behind it where the file changes that."""
-        known = self.imported.quantized.get(layer.name)
-        out = _type(known, shape) if known is not None else replace(sources[0], shape=shape)
-        inputs = [self.final[each] for each in inputs_of(layer)]
-        if isinstance(layer, Concat):
-            for i, (each, kind) in enumerate(zip(inputs, sources, strict=True)):
-                if _quantization(kind) != _quantization(out):
-                    target = replace(out, shape=kind.shape)
-                    rescale = self._rescale(f"{layer.name}.input{i}", each, kind, target, out.lo, out.hi)
-                    inputs[i] = self._append(None, rescale)
-            self._append(layer.name, q.Concat(layer.name, tuple(inputs), out))
-            return
-        kind = replace(sources[0], shape=shape)
-        is_same = _quantization(kind) == _quantization(out)
-        if isinstance(layer, Upsample) and layer.factor == (1, 1):
-            if is_same:
-                self.final[layer.name] = inputs[0]
-            else:
-                self._append(layer.name, self._rescale(layer.name, inputs[0], kind, out, out.lo, out.hi))
-            return
-        name = layer.name if is_same else f"{layer.name}.moved"
-        moved = self._append(layer.name, _moved(layer, name, inputs[0], kind))
-        if not is_same:
-            self._append(layer.name, self._rescale(layer.name, moved, kind, out, out.lo, out.hi))
-
-    def _rescale(self, name: str, source: str, kind: TensorType, out: TensorType, lo: int, hi: int) -> q.Rescale:
-        return q.Rescale(name, source, out, multiplier_for(np.array([kind.scale / out.scale]), lo, hi, name))
-
-    def _append(self, float_name: str | None, layer: q.Layer) -> str:
-        self.layers.append(layer)
-        self.types[layer.name] = layer.output
-        if float_name is not None:
-            self.final[float_name] = layer.name
-        return layer.name
-
 
 _MOVING = (Upsample, Pad, Slice, ChannelShuffle, ResizeBilinear, Concat)
-
-
-def _one_scale(weights: Weights) -> Weights:
-    """The same weights with one scale, if all outputs have the same."""
-    is_one = isinstance(weights, FixedWeights) and len(np.unique(weights.scale)) == 1
-    return replace(weights, scale=weights.scale[:1]) if is_one else weights
-
-
-def _moved(layer: FloatLayer, name: str, source: str, out: TensorType) -> q.Layer:
-    match layer:
-        case Upsample():
-            return q.Upsample(name, source, out, layer.factor)
-        case Pad():
-            return q.Pad(name, source, out, layer.padding, layer.spacing)
-        case Slice():
-            return q.Slice(name, source, out, layer.start, layer.stop, layer.step)
-        case ChannelShuffle():
-            return q.ChannelShuffle(name, source, out, layer.groups)
-        case ResizeBilinear():
-            return q.ResizeBilinear(name, source, out, layer.coordinates)
-        case Pool():
-            return q.MaxPool(name, source, out, layer.kernel, layer.stride, layer.padding)
-    raise AssertionError(layer)
 
 
 def _is_bounded(layer: FloatLayer) -> bool:
@@ -296,46 +224,20 @@ def _type(known: Quantization, shape: Shape) -> TensorType:
     return kind
 
 
-def _quantization(kind: TensorType) -> tuple[bool, int, float]:
-    return kind.signed, kind.zero_point, kind.scale
-
-
-def _bounds(layer: FloatLayer, out: TensorType) -> tuple[int, int]:
-    """The integers of an activation's bounds; those of the type for another layer."""
-    low: float | None = None
-    high: float | None = None
+def _limits(layer: FloatLayer) -> tuple[float | None, float | None]:
+    """The real bounds of an activation; none for another layer."""
     if isinstance(layer, Relu):
-        low, high = 0.0, layer.ceiling
-    elif isinstance(layer, Function) and _is_bounded(layer):
-        low, high = layer.alpha, layer.beta
-    lo, hi = (_integer(bound, out) for bound in (low, high))
-    return out.lo if lo is None else lo, out.hi if hi is None else hi
+        return 0.0, layer.ceiling
+    return (layer.alpha, layer.beta) if isinstance(layer, Function) and _is_bounded(layer) else (None, None)
 
 
-def _integer(real: float | None, out: TensorType) -> int | None:
-    if real is None:
-        return None
-    return min(max(int(np.floor(real / out.scale + 0.5)) + out.zero_point, out.lo), out.hi)
-
-
-def _table(layer: Function, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
-    """[1, 256]: f of the real number of each input integer, as the nearest output integer."""
-    integers = np.arange(256) - (128 if source.signed else 0)
-    real = (source.scale * (integers - source.zero_point)).astype(np.float32)
-    values = evaluate(layer.function, real, layer.alpha, layer.beta).astype(np.float64)
-    entries = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
-    table: NDArray[np.int8] | NDArray[np.uint8] = entries.astype(out.dtype)[np.newaxis]
-    return table
-
-
-def _affine(
-    layer: BatchNorm, source: TensorType, out: TensorType, lo: int, hi: int
-) -> tuple[FixedWeights, NDArray[np.int32], q.Multiplier]:
+def _affine(layer: BatchNorm, node: Node) -> Weighted:
     """Factor and summand of each channel, as a convolution of one element: weights of one size, scales for the rest."""
+    source, out = node.sources[0], node.out
     factor = layer.gamma.astype(np.float64) / np.sqrt(layer.variance.astype(np.float64) + layer.eps)
     summand = layer.beta.astype(np.float64) - layer.mean.astype(np.float64) * factor
     scale = np.where(factor == 0, out.scale / source.scale, np.abs(factor)) / _UNIT
     values = (np.sign(factor) * _UNIT).astype(np.int8).reshape(-1, 1, 1, 1)
     units = source.scale * scale
-    requantize = multiplier_for(units / out.scale, lo, hi, layer.name)
-    return FixedWeights(values, 8, scale), int32_bias(summand / units, layer.name), requantize
+    requantize = multiplier_for(units / out.scale, node.lo, node.hi, layer.name)
+    return Weighted(FixedWeights(values, 8, scale), int32_bias(summand / units, layer.name), requantize, out)

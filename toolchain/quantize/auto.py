@@ -15,14 +15,14 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
-from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
 from edgemeta.toolchain.quantize.correct import corrected
 from edgemeta.toolchain.quantize.equalize import EQUALIZATIONS, can_equalize, equalized
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
 from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES, second_moments
-from edgemeta.toolchain.quantize.image_type import image_type
-from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.image import image_type
+from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
@@ -42,11 +42,12 @@ class Prepared:
         self._plain = LayerWeights(self._blocks)
         self._with_feedback: LayerWeights | None = None
 
-    def builder(self, choice: Choice) -> Builder:
+    def builder(self, choice: Choice) -> Lowering[Folded]:
         """What builds the integer model of a choice."""
         types = tensor_types(image_type(self._model), self._shapes, self._blocks, self.statistics, choice.ranges)
         weights = self._feedback() if choice.feedback else self._plain
-        return Builder(self._model, self._blocks, types, weights, choice, self._raw, self._model.is_classification)
+        policy = Folded(weights, choice, self._model.is_classification)
+        return Lowering(self._model, self._blocks, types, policy, self._raw)
 
     def corrected(self, choice: Choice) -> Choice:
         """The choice with bias corrections added."""

@@ -19,10 +19,10 @@ from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.feature_maps import FeatureMaps, image_of_bits
-from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.weight_schemes import WeightScheme
 from edgemeta.toolchain.quantize.weights import magnitude
 
@@ -74,9 +74,8 @@ class BitNetwork:
         """The integer network of a choice. Raises QuantizeError where a number does not fit."""
         integers = self._integers.with_widths(bits.weights)
         types = self.maps.types(bits.maps)
-        plain = Choice("mse", "multiplier")
-        one_step = self.model.is_classification
-        built = Builder(self.model, self.blocks, types, integers, plain, self._raw, one_step).build()
+        policy = Folded(integers, Choice("mse", "multiplier"), self.model.is_classification)
+        built = Lowering(self.model, self.blocks, types, policy, self._raw).build()
         image = image_of_bits(self.model, bits.maps.get(INPUT, 8))
         provenance = {"scheme": self.scheme.name, "weights": dict(bits.weights), "feature_bits": dict(bits.maps)}
         preprocessing = replace(built.preprocessing, table=image.table)
@@ -84,7 +83,7 @@ class BitNetwork:
 
 
 class _ChosenWeights:
-    """The weights of a choice, as `integer_layers.Integers`; those of a width and step are computed once."""
+    """The weights of a choice, as `folded.Integers`; those of a width and step are computed once."""
 
     def __init__(self, scheme: WeightScheme, both: Mapping[str, tuple[Float32, Float32]]) -> None:
         self._scheme, self._both = scheme, both

@@ -5,7 +5,7 @@ an addition or mean includes its ReLU. A separate batch norm becomes a 1x1 depth
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,8 @@ def blocks_of(model: FloatModel) -> tuple[Block, ...]:
     for layer in model.layers:
         if layer.name in joined:
             continue
-        core, norm = _core(layer)
+        block = renamed(layer, layer.name, tuple(made_by[name] for name in inputs_of(layer)))
+        core, norm = block.core, block.norm
         before = after = layer.name
         if isinstance(core, Conv | Dense) and norm is None:
             follower = _only_reader(readers, after, model.outputs)
@@ -106,7 +107,7 @@ def blocks_of(model: FloatModel) -> tuple[Block, ...]:
                 relu, after = follower, follower.name
                 joined.add(follower.name)
         made_by[after] = core.name
-        blocks.append(Block(_renamed(core, made_by), norm, relu, before, after))
+        blocks.append(Block(core, norm, relu, before, after))
     return tuple(blocks)
 
 
@@ -115,20 +116,14 @@ def _only_reader(readers: dict[str, list[FloatLayer]], tensor: str, outputs: tup
     return follow[0] if len(follow) == 1 and tensor not in outputs else None
 
 
-def _core(layer: FloatLayer) -> tuple[Core, BatchNorm | None]:
+def renamed(layer: FloatLayer, name: str, inputs: tuple[str, ...]) -> Block:
+    """A block of one layer, under another name and with other names of its inputs."""
     if isinstance(layer, BatchNorm):
         channels = len(layer.gamma)
-        unit = np.ones((channels, 1, 1, 1), np.float32)
-        return Conv(layer.name, layer.input, unit, groups=channels), layer
-    return layer, None
-
-
-def _renamed(core: Core, made_by: dict[str, str]) -> Core:
-    if isinstance(core, Add | Product):
-        return replace(core, inputs=(made_by[core.inputs[0]], made_by[core.inputs[1]]))
-    if isinstance(core, Concat):
-        return replace(core, inputs=tuple(made_by[n] for n in core.inputs))
-    return replace(core, input=made_by[core.input])
+        unit = Conv(name, inputs[0], np.ones((channels, 1, 1, 1), np.float32), groups=channels)
+        return Block(unit, layer, None, layer.name, layer.name)
+    given: dict[str, Any] = {"inputs": inputs} if isinstance(layer, Add | Product | Concat) else {"input": inputs[0]}
+    return Block(replace(layer, name=name, **given), None, None, layer.name, layer.name)
 
 
 def folded(block: Block) -> tuple[Float32, Float32]:

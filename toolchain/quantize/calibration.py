@@ -16,7 +16,7 @@ from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.quantize.assemble import image_input
+from edgemeta.toolchain.quantize.image import image_input
 
 Integers = NDArray[np.int8] | NDArray[np.uint8]
 

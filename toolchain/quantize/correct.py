@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Layer
-from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.quantize.choices import Choice
-from edgemeta.toolchain.quantize.integer_layers import Builder
+from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.lower import Lowering, assemble
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
 Channels = NDArray[np.float64]
@@ -31,7 +30,7 @@ _FEWEST, _MOST = 16, 256
 
 
 def corrected(
-    builder: Builder,
+    builder: Lowering[Folded],
     means: Mapping[str, Channels],
     images: PreparedImages,
     stage: Callable[[int, int], None] | None = None,
@@ -45,13 +44,13 @@ def corrected(
     for done, block in enumerate(builder.blocks, 1):
         if block.has_weights:
             off = means[block.before] - _mean_before_activation(builder, layers, block, few)
-            shifts = builder.choice.shifts
-            more = {**shifts, block.name: shifts.get(block.name, 0.0) + off}
-            builder = replace(builder, choice=replace(builder.choice, shifts=more))
+            policy = builder.policy
+            more = {**policy.choice.shifts, block.name: policy.choice.shifts.get(block.name, 0.0) + off}
+            builder = replace(builder, policy=replace(policy, choice=replace(policy.choice, shifts=more)))
         layers += builder.layers(block)
         if stage is not None:
             stage(done, len(builder.blocks))
-    return builder.choice
+    return builder.policy.choice
 
 
 def images_for_correction(model: Model) -> int:
@@ -64,9 +63,11 @@ def images_for_correction(model: Model) -> int:
     return min(_MOST, max(_FEWEST, _MOST_WORK // max(work, 1)))
 
 
-def _mean_before_activation(builder: Builder, layers: list[Layer], block: Block, images: PreparedImages) -> Channels:
+def _mean_before_activation(
+    builder: Lowering[Folded], layers: list[Layer], block: Block, images: PreparedImages
+) -> Channels:
     """Mean per channel [C] of a block's accumulators behind the layers so far, as real numbers."""
-    raw = builder.weighted(block, is_raw=True)
+    (raw,) = builder.layers(block, is_raw=True)
     model = needed(replace(assemble(builder.model, [*layers, raw], (raw.name,), {})), (raw.name,))
     total = np.zeros(raw.output.shape[2])
     with closing(integer_session(model, compared=0)) as session:  # the whole network is compared when it is tried

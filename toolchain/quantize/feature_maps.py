@@ -15,7 +15,7 @@ from edgemeta.toolchain.float_model.graph import FloatModel, Shape
 from edgemeta.toolchain.float_model.pixel_table import pixel_table
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.image_type import image_table, image_type
+from edgemeta.toolchain.quantize.image import image_table, image_type
 from edgemeta.toolchain.quantize.ranges import Histogram
 from edgemeta.toolchain.quantize.tensor_types import Sharing, sharing_of, tensor_types
 

@@ -18,11 +18,10 @@ from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu
 from edgemeta.toolchain.float_model.shapes import check
-from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.image_type import image_type
-from edgemeta.toolchain.quantize.integer_layers import activation_bounds, raw_outputs
+from edgemeta.toolchain.quantize.image import image_type
+from edgemeta.toolchain.quantize.lower import Lowering, Node, Policy, Weighted, raw_outputs
 from edgemeta.toolchain.quantize.power_types import power_types
 from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
@@ -38,60 +37,36 @@ def multiplier_free(model: FloatModel, weights: Mapping[str, PowerOfTwoWeights],
     shapes, blocks = check(model, model.name), blocks_of(model)
     given = power_types(shapes, blocks, statistics.histograms)
     types = tensor_types(image_type(model), shapes, blocks, statistics, "minmax", given)
-    builder = _Builder(types, weights, raw_outputs(model, blocks))
-    names = {block.after: block.name for block in blocks}
-    outputs = [names[output] for output in model.outputs]
-    return assemble(model, [builder.layer(block) for block in blocks], outputs, {})
+    return Lowering(model, blocks, types, _MultiplierFree(weights), raw_outputs(model, blocks)).build()
 
 
-@dataclass(frozen=True)
-class _Builder:
-    types: Mapping[str, TensorType]
+@dataclass(frozen=True, eq=False)
+class _MultiplierFree(Policy):
     weights: Mapping[str, PowerOfTwoWeights]
-    raw: frozenset[str]
+    scheme = "incremental"
+    layers = (Conv, Dense, Add, Pool, GlobalAverage, Relu)
 
-    def layer(self, block: Block) -> q.Layer:
-        """The integer layer of a block."""
-        core, out = block.core, self.types[block.name]
-        source = self.types[block.inputs[0]]
-        if isinstance(core, Conv | Dense):
-            return self._weighted(core, block, source, out)
-        if isinstance(core, Add):
-            pair, shift = shifted_sum(source, self.types[core.inputs[1]], out, core.name)
-            return q.Add(core.name, core.inputs, out, pair, shift, *activation_bounds(block.relu, out))
-        if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
-            kernel, stride, pads = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
-            if isinstance(core, Pool):
-                kernel, stride, pads = core.kernel, core.stride, core.padding
-            area = kernel[0] * kernel[1]
-            mean = _Line(np.array([source.scale / area]), np.zeros(1))
-            table = mean.covering(activation_bounds(block.relu, out), out)
-            return q.AveragePool(core.name, core.input, out, kernel, stride, table, pads)
-        if isinstance(core, Pool):
-            return q.MaxPool(core.name, core.input, out, core.kernel, core.stride, core.padding)
-        if isinstance(core, Relu):
-            return q.Clamp(core.name, core.input, out, *activation_bounds(core, out))
-        raise QuantizeError(
-            f"layer {core.name!r} is a {type(core).__name__}, which scheme incremental does not have: use auto"
-        )
-
-    def _weighted(self, core: Conv | Dense, block: Block, source: TensorType, out: TensorType) -> q.Layer:
-        weights = self.weights[core.name]
+    def weighted(self, node: Node) -> Weighted:
+        """As Policy."""
+        out, source, weights = node.out, node.sources[0], self.weights[node.name]
         unit = source.scale * float(weights.scale[0])
-        factors, offsets = _affine(block, len(core.weight))
-        bias: NDArray[np.int32] | None
-        requantize: q.ShiftTable | None
-        if block.name in self.raw and block.norm is None:
-            out = TensorType(out.shape, 32, scale=unit)
-            bias, requantize = int32_bias(offsets / unit, core.name), None
-        else:
-            reach = np.abs(weights.decode()).reshape(len(offsets), -1).sum(1) * _span(source)
-            line = _Line(factors * unit, offsets)
-            bias, requantize = line.centred(activation_bounds(block.relu, out), out, reach)
-        if isinstance(core, Dense):
-            return q.Dense(core.name, core.input, out, weights, bias, requantize)
-        window = core.stride, core.padding, core.groups
-        return q.Conv(core.name, core.input, out, weights, bias, *window, requantize, core.dilation)
+        factors, offsets = _affine(node.block)
+        if node.is_raw and node.block.norm is None:
+            bias = int32_bias(offsets / unit, node.name)
+            return Weighted(weights, bias, None, TensorType(out.shape, 32, scale=unit))
+        reach = np.abs(weights.decode()).reshape(len(offsets), -1).sum(1) * _span(source)
+        line = _Line(factors * unit, offsets)
+        return Weighted(weights, *line.centred((node.lo, node.hi), out, reach), out)
+
+    def total(self, node: Node) -> tuple[tuple[int, int], int]:
+        """As Policy."""
+        one, other = node.sources
+        return shifted_sum(one, other, node.out, node.name)
+
+    def mean(self, node: Node, area: int) -> q.ShiftTable:
+        """As Policy."""
+        line = _Line(np.array([node.sources[0].scale / area]), np.zeros(1))
+        return line.covering((node.lo, node.hi), node.out)
 
 
 @dataclass(frozen=True)
@@ -156,14 +131,14 @@ def shifted_sum(a: TensorType, b: TensorType, out: TensorType, name: str) -> tup
     return pair, shift
 
 
-def _affine(block: Block, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _affine(block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Factor and offset [O] that bias and batch norm apply to the sums of products of a layer."""
     core = block.core
     assert isinstance(core, Conv | Dense)
-    bias = np.zeros(channels) if core.bias is None else core.bias.astype(np.float64)
+    bias = np.zeros(len(core.weight)) if core.bias is None else core.bias.astype(np.float64)
     factors = norm_factors(block)
     if block.norm is None or factors is None:
-        return np.ones(channels), bias
+        return np.ones(len(bias)), bias
     return factors, (bias - block.norm.mean) * factors + block.norm.beta
 
 

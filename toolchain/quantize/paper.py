@@ -19,6 +19,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import (
+    INPUT,
     Add,
     Concat,
     Conv,
@@ -31,12 +32,12 @@ from edgemeta.toolchain.float_model.graph import (
     Upsample,
 )
 from edgemeta.toolchain.float_model.shapes import check
-from edgemeta.toolchain.quantize.assemble import assemble
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.image_type import image_type
+from edgemeta.toolchain.quantize.image import image_type
+from edgemeta.toolchain.quantize.lower import Lowering, Node, Policy, Weighted, raw_outputs
 from edgemeta.toolchain.quantize.rescale import rescaled
-from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
+from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 
 IMAGE_BITS, ACTIVATION_BITS, WEIGHT_BITS = 7, 3, 5
@@ -68,87 +69,55 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
         )
     if rescale:
         model = rescaled(model, WEIGHT_BITS, ACTIVATION_BITS)
-    types = {"input": image_type(model)}
-    layers: list[q.Layer] = []
-    output = ""
-    for block in blocks_of(model):
-        kind = q.TensorType(shapes[block.after], scale=2.0**-ACTIVATION_BITS)
-        if block.after == model.output:
-            output = block.name
-        layer = _layer(block, kind, types, last=block.after == model.output)
-        layers.append(layer)
-        types[block.name] = layer.output
-    scheme = {"image": IMAGE_BITS, "activations": ACTIVATION_BITS, "weights": WEIGHT_BITS}
-    return assemble(model, layers, (output,), {"scheme": "paper", "fraction_bits": scheme, "rescaled": rescale})
-
-
-def _fraction_bits(kind: q.TensorType) -> int:
-    return round(-math.log2(kind.scale))
-
-
-def _layer(block: Block, kind: q.TensorType, types: dict[str, q.TensorType], last: bool) -> q.Layer:
-    core, name = block.core, block.name
-    source = types[block.inputs[0]]
-    bits_in = _fraction_bits(source)
-    bounds = _bounds(block.relu)
-    if isinstance(core, Conv):
-        if core.dilation != (1, 1):
-            raise QuantizeError(f"layer {name!r} has a dilation, which scheme paper does not have: use auto")
-        shift = bits_in + WEIGHT_BITS - ACTIVATION_BITS
-        requantize = q.ShiftTable(np.array([shift], np.uint8), _table(block, len(core.weight)))
-        bias = _bias(core.bias, bits_in + WEIGHT_BITS, name)
-        return q.Conv(
-            name, core.input, kind, _weights(core.weight), bias, core.stride, core.padding, core.groups, requantize
+    blocks, types = blocks_of(model), {INPUT: image_type(model)}
+    for block in blocks:
+        is_kept = isinstance(block.core, Relu | Concat | Upsample) or (
+            isinstance(block.core, Pool) and block.core.kind == "max"
         )
-    if isinstance(core, Dense):
-        bias = _bias(core.bias, bits_in + WEIGHT_BITS, name)
-        if last and block.norm is None and block.relu is None:
-            scale = 2.0 ** -(bits_in + WEIGHT_BITS)
-            return q.Dense(name, core.input, q.TensorType(kind.shape, 32, scale=scale), _weights(core.weight), bias)
-        shift = bits_in + WEIGHT_BITS - ACTIVATION_BITS
-        requantize = q.ShiftTable(np.array([shift], np.uint8), _table(block, len(core.weight)))
-        return q.Dense(name, core.input, kind, _weights(core.weight), bias, requantize)
-    if isinstance(core, Add):
-        if {_fraction_bits(types[n]) for n in core.inputs} != {ACTIVATION_BITS}:
-            raise QuantizeError(f"layer {name!r}: adds the image, expected Q{ACTIVATION_BITS} tensors in scheme paper")
-        return q.Add(name, core.inputs, kind, (1, 1), 0, *bounds)
-    if isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
-        whole = source.shape[:2]
-        kernel, stride, pads = (whole, whole, (0, 0, 0, 0))
-        if isinstance(core, Pool):
-            kernel, stride, pads = core.kernel, core.stride, core.padding
-        factor = 2.0 ** (ACTIVATION_BITS - bits_in) / (kernel[0] * kernel[1])
-        mean = multiplier_for(np.array([factor]), *bounds, name)
-        return q.AveragePool(name, core.input, kind, kernel, stride, mean, pads)
-    same = q.TensorType(kind.shape, scale=source.scale)
-    if isinstance(core, Pool):
-        return q.MaxPool(name, core.input, same, core.kernel, core.stride, core.padding)
-    if isinstance(core, Relu):
-        return q.Clamp(name, core.input, same, *_bounds(core, bits_in))
-    if isinstance(core, Concat):
-        if len({types[n].scale for n in core.inputs}) != 1:
+        scale = types[block.inputs[0]].scale if is_kept else 2.0**-ACTIVATION_BITS
+        types[block.name] = q.TensorType(shapes[block.after], scale=scale)
+    dense = {block.name for block in blocks if isinstance(block.core, Dense) and block.norm is None}
+    scheme = {"image": IMAGE_BITS, "activations": ACTIVATION_BITS, "weights": WEIGHT_BITS}
+    provenance = {"scheme": "paper", "fraction_bits": scheme, "rescaled": rescale}
+    return Lowering(model, blocks, types, _Paper(), raw_outputs(model, blocks) & dense).build(provenance)
+
+
+class _Paper(Policy):
+    scheme = "paper"
+    layers = (Conv, Dense, Add, Pool, GlobalAverage, Relu, Concat, Upsample)
+
+    def weighted(self, node: Node) -> Weighted:
+        """As Policy."""
+        core, source = node.core, node.sources[0]
+        assert isinstance(core, Conv | Dense)
+        if isinstance(core, Conv) and core.dilation != (1, 1):
+            raise QuantizeError(f"layer {node.name!r} has a dilation, which scheme paper does not have: use auto")
+        unit = source.scale * 2.0**-WEIGHT_BITS
+        bias = None if core.bias is None else int32_bias(core.bias.astype(np.float64) / unit, node.name)
+        if node.is_raw:
+            return Weighted(_weights(core.weight), bias, None, q.TensorType(node.out.shape, 32, scale=unit))
+        shift = round(math.log2(node.out.scale / unit))
+        requantize = q.ShiftTable(np.array([shift], np.uint8), _table(node.block, len(core.weight)))
+        return Weighted(_weights(core.weight), bias, requantize, node.out)
+
+    def total(self, node: Node) -> tuple[tuple[int, int], int]:
+        """As Policy."""
+        if {kind.scale for kind in node.sources} != {node.out.scale}:
             raise QuantizeError(
-                f"layer {name!r}: concatenates the image, expected Q{ACTIVATION_BITS} tensors in scheme paper"
+                f"layer {node.name!r}: adds the image, expected Q{ACTIVATION_BITS} tensors in scheme paper"
             )
-        return q.Concat(name, core.inputs, same)
-    if not isinstance(core, Upsample):
-        raise QuantizeError(f"layer {name!r} is a {type(core).__name__}, which scheme paper does not have: use auto")
-    return q.Upsample(name, core.input, same, core.factor)
+        return (1, 1), 0
+
+    def factor(self, node: Node, _scale: float) -> q.Multiplier:
+        """As Policy."""
+        raise QuantizeError(
+            f"layer {node.name!r}: concatenates the image, expected Q{ACTIVATION_BITS} tensors in scheme paper"
+        )
 
 
 def _weights(weight: Float32) -> FixedWeights:
     values = fixedpoint.quantize(weight, WEIGHT_BITS).astype(np.int8)
     return FixedWeights(values, 8, np.array([2.0**-WEIGHT_BITS]))
-
-
-def _bias(bias: Float32 | None, bits: int, name: str) -> NDArray[np.int32] | None:
-    return None if bias is None else int32_bias(bias.astype(np.float64) * 2.0**bits, name)
-
-
-def _bounds(relu: Relu | None, bits: int = ACTIVATION_BITS) -> tuple[int, int]:
-    if relu is None:
-        return -128, 127
-    return 0, 127 if relu.ceiling is None else int(fixedpoint.quantize(relu.ceiling, bits))
 
 
 def _table(block: Block, channels: int) -> NDArray[np.int8]:

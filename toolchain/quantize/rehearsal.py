@@ -18,9 +18,9 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
-from edgemeta.toolchain.quantize.choices import Choice
-from edgemeta.toolchain.quantize.image_type import image_type
-from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.image import image_type
+from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 
 
 def rehearse(model: FloatModel, source: str) -> None:
@@ -28,15 +28,15 @@ def rehearse(model: FloatModel, source: str) -> None:
     shapes, blocks, image = check(model, source), blocks_of(model), image_type(model)
     types = {INPUT: image} | {block.name: replace(image, shape=shapes[block.after]) for block in blocks}
     raw = raw_outputs(model, blocks)
-    builder = Builder(model, blocks, types, _Zeros(blocks), Choice("mse", "multiplier"), raw, model.is_classification)
+    policy = Folded(_Zeros(blocks), Choice("mse", "multiplier"), model.is_classification)
     try:
-        prove(builder.build())
+        prove(Lowering(model, blocks, types, policy, raw).build())
     except ModelError as error:
         raise QuantizeError(f"{source}: {error}") from None
 
 
 class _Zeros:
-    """Weights of 0, and no bias, as `integer_layers.Integers`."""
+    """Weights of 0, and no bias, as `folded.Integers`."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._shapes = {each.name: each.core.weight.shape for each in blocks if isinstance(each.core, Conv | Dense)}

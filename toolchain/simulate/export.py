@@ -24,9 +24,9 @@ from edgemeta.toolchain.number_formats.formats import FixedPoint, Integer, Power
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.calibrate import Stage, Statistics
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.quantize.choices import Choice
-from edgemeta.toolchain.quantize.image_type import image_type
-from edgemeta.toolchain.quantize.integer_layers import Builder, raw_outputs
+from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.image import image_type
+from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.power_types import encoded
 from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
@@ -56,8 +56,8 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
         types = tensor_types(image_type(model), check(model, model.name), blocks, statistics, _RANGES, given)
         weights = _TrainedWeights(network, blocks, quantizers)
         raw = raw_outputs(model, blocks)
-        builder = Builder(model, blocks, types, weights, Choice(_RANGES, "multiplier"), raw, model.is_classification)
-        built = builder.build()
+        policy = Folded(weights, Choice(_RANGES, "multiplier"), model.is_classification)
+        built = Lowering(model, blocks, types, policy, raw).build()
     except QuantizeError as error:
         raise SimulateError(f"the trained network cannot be exported: {error}") from error
     provenance = {"scheme": "trained under rules", "formats": _formats(quantizers)}

@@ -13,8 +13,8 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import network_input
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.assemble import image_input
 from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.image import image_input
 
 
 class Large:

@@ -9,10 +9,10 @@ from edgemeta.model.file import encode
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import Prepared
-from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.correct import corrected, images_for_correction
 from edgemeta.toolchain.quantize.events import Events
+from edgemeta.toolchain.quantize.folded import Choice
 from tests.toolchain.conftest import trace
 
 

@@ -10,7 +10,7 @@ from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Funct
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
-from edgemeta.toolchain.quantize.image_type import image_type
+from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.tensor_types import tensor_types
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgemeta.toolchain.quantize.choices import Choice
+from edgemeta.toolchain.quantize.folded import Choice
 
 
 def test_names_of_choices() -> None:

@@ -11,9 +11,9 @@ from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.float_model.forward import all_tensors, network_input
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.auto import Prepared
-from edgemeta.toolchain.quantize.choices import Choice
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Events
+from edgemeta.toolchain.quantize.folded import Choice
 from tests.toolchain.conftest import trace
 
 
@@ -65,7 +65,8 @@ def test_outputs_of_a_head_are_accumulators_with_a_step_for_each_channel(images:
     model = FloatModel("m", (32, 32, 3), layers, ("boxes", "objectness", "classes"), detection(objectness="objectness"))
     inputs = images(model)
     builder = Prepared(model, inputs, Events()).builder(Choice("minmax", "multiplier"))
-    layer = builder.weighted(builder.blocks[0], is_raw=True)
+    (layer,) = builder.layers(builder.blocks[0], is_raw=True)
+    assert isinstance(layer, q.Conv)
     assert (layer.requantize, layer.output.bits, layer.output.scale) == (None, 32, builder.types["input"].scale)
     wanted = all_tensors(model, network_input(model, pixels))
     integer = builder.build()

@@ -1,9 +1,14 @@
-"""The integers of the image: their type, and the table that gives them for pixels."""
+"""The integers of the image: their type, the table that gives them for pixels, and the preprocessing."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
+from edgemeta.model.preprocess import look_up
+from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.pixel_table import pixel_table
 
@@ -41,3 +46,26 @@ def _keeps_pixels(model: FloatModel) -> bool:
 
 def _nearest(value: float) -> int:
     return int(np.floor(value + 0.5))
+
+
+def preprocessing_of(model: FloatModel) -> Preprocessing:
+    """How a frame becomes the image tensor of type `image_type`."""
+    return Preprocessing(model.crop, model.colour, image_table(model), model.fill, model.align)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageInput:
+    """What a frame becomes: the image tensor's type, and the preprocessing that makes it."""
+
+    input: TensorType
+    preprocessing: Preprocessing
+
+
+def image_input(model: FloatModel) -> ImageInput:
+    """What a frame becomes for the integer network of a float model."""
+    return ImageInput(image_type(model), preprocessing_of(model))
+
+
+def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """Pixels uint8 [N, H, W, 3] as input of the integer network, of type `image_type`."""
+    return look_up(image_table(model), in_order(pixels, model.colour))

@@ -1,0 +1,252 @@
+"""The one builder: from a float layer and the types of its tensors to integer layers, by the policy of a scheme."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model import layers as q
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import TensorType
+from edgemeta.model.weights import Weights
+from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.float_model.functions import evaluate
+from edgemeta.toolchain.float_model.graph import (
+    Add,
+    ChannelShuffle,
+    Concat,
+    Conv,
+    Dense,
+    FloatModel,
+    Function,
+    GlobalAverage,
+    Pad,
+    Pool,
+    Product,
+    Relu,
+    ResizeBilinear,
+    Slice,
+    Upsample,
+)
+from edgemeta.toolchain.quantize.blocks import Block, Core
+from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
+from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A block with the types of its tensors. sources: of its inputs; out: of its result, within the integers lo .. hi.
+
+    is_raw: the result is the int32 accumulators of its layer with weights; lo and hi are not used.
+    """
+
+    block: Block
+    sources: tuple[TensorType, ...]
+    out: TensorType
+    lo: int
+    hi: int
+    is_raw: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the integer layer."""
+        return self.block.name
+
+    @property
+    def core(self) -> Core:
+        """The float layer, which reads integer tensors."""
+        return self.block.core
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """The numbers of a layer with weights. out: type of its result; requantize: None where that is the accumulators."""
+
+    weights: Weights
+    bias: NDArray[np.int32] | None
+    requantize: q.Requantize | None
+    out: TensorType
+
+
+class Policy(ABC):
+    """How the nodes of a network requantize. Without another rule a real factor becomes a multiplier and a shift.
+
+    scheme: its name. layers: the float layers that it has, None for all. Methods raise QuantizeError where a number
+    does not fit.
+    """
+
+    scheme = ""
+    layers: tuple[type, ...] | None = None
+
+    @abstractmethod
+    def weighted(self, node: Node) -> Weighted:
+        """The integers of a convolution or dense layer."""
+
+    def total(self, node: Node) -> tuple[tuple[int, int], int]:
+        """Multipliers and shift of an addition."""
+        one, other = node.sources
+        return add_factors(one, other, node.out)
+
+    def mean(self, node: Node, area: int) -> q.Requantize:
+        """From the sum of so many elements to their mean."""
+        return multiplier_for(np.array([node.sources[0].scale / (node.out.scale * area)]), node.lo, node.hi, node.name)
+
+    def factor(self, node: Node, scale: float) -> q.Multiplier:
+        """From integers of this scale, or from products of them, to the node's result."""
+        return multiplier_for(np.array([scale / node.out.scale]), node.lo, node.hi, node.name)
+
+
+P = TypeVar("P", bound=Policy, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Lowering(Generic[P]):
+    """Makes the integer network of a float network's blocks. types: of "input" and of every block's output.
+
+    raw: names of the outputs that stay int32 accumulators. Its methods raise QuantizeError.
+    """
+
+    model: FloatModel
+    blocks: Sequence[Block]
+    types: Mapping[str, TensorType]
+    policy: P
+    raw: frozenset[str]
+
+    def build(self, provenance: Mapping[str, object] | None = None) -> Model:
+        """The integer model."""
+        layers = [layer for block in self.blocks for layer in self.layers(block)]
+        names = {block.after: block.name for block in self.blocks}
+        return assemble(self.model, layers, [names[each] for each in self.model.outputs], provenance or {})
+
+    def layers(self, block: Block, *, is_raw: bool = False) -> list[q.Layer]:
+        """The layers of one block. is_raw: its accumulators are wanted, as those of the blocks `raw`."""
+        sources, out = tuple(self.types[name] for name in block.inputs), self.types[block.name]
+        bounds = activation_bounds(block.core if isinstance(block.core, Relu) else block.relu, out)
+        return lower(Node(block, sources, out, *bounds, is_raw or block.name in self.raw), self.policy)
+
+
+def assemble(
+    model: FloatModel, layers: Sequence[q.Layer], outputs: Sequence[str], provenance: Mapping[str, object]
+) -> Model:
+    """The integer model of `layers`; name, task and preprocessing are the float model's."""
+    return Model(
+        name=model.name,
+        input=image_type(model),
+        layers=tuple(layers),
+        outputs=tuple(outputs),
+        task=model.task,
+        preprocessing=preprocessing_of(model),
+        provenance=dict(provenance),
+    )
+
+
+def lower(node: Node, policy: Policy) -> list[q.Layer]:
+    """The integer layers of a node, of which the last has its name. Raises QuantizeError."""
+    core, name, out, source = node.core, node.name, node.out, node.sources[0]
+    if policy.layers is not None and not isinstance(core, policy.layers):
+        raise QuantizeError(
+            f"layer {name!r} is a {type(core).__name__}, which scheme {policy.scheme} does not have: use auto"
+        )
+    match core:
+        case Conv():
+            made = policy.weighted(node)
+            window = core.stride, core.padding, core.groups, made.requantize, core.dilation
+            return [q.Conv(name, core.input, made.out, made.weights, made.bias, *window)]
+        case Dense():
+            made = policy.weighted(node)
+            return [q.Dense(name, core.input, made.out, made.weights, made.bias, made.requantize)]
+        case Add():
+            return [q.Add(name, core.inputs, out, *policy.total(node), node.lo, node.hi)]
+        case Product():
+            return [q.Product(name, core.inputs, out, policy.factor(node, source.scale * node.sources[1].scale))]
+        case GlobalAverage() | Pool(kind="average"):
+            kernel, stride, padding = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
+            if isinstance(core, Pool):
+                kernel, stride, padding = core.kernel, core.stride, core.padding
+            mean = policy.mean(node, kernel[0] * kernel[1])
+            return [q.AveragePool(name, core.input, out, kernel, stride, mean, padding)]
+        case Function():
+            return [q.Lookup(name, core.input, out, _lookup(core, source, out))]
+        case Relu() if _same(source, out):
+            return [q.Clamp(name, core.input, out, node.lo, node.hi)]
+        case Relu():
+            return [q.Rescale(name, core.input, out, policy.factor(node, source.scale))]
+        case Concat():
+            return _joined(core, node, policy)
+    kept = replace(source, shape=out.shape)
+    if _same(source, out):
+        return [_moved(core, name, kept)]
+    moved = _moved(core, f"{name}.moved", kept)
+    return [moved, q.Rescale(name, moved.name, out, policy.factor(node, source.scale))]
+
+
+def _joined(core: Concat, node: Node, policy: Policy) -> list[q.Layer]:
+    """A concatenation, with a Rescale for every input whose quantization differs."""
+    layers: list[q.Layer] = []
+    names = list(core.inputs)
+    for i, kind in enumerate(node.sources):
+        if not _same(kind, node.out):
+            target, name = replace(node.out, shape=kind.shape), f"{core.name}.input{i}"
+            layers.append(q.Rescale(name, names[i], target, policy.factor(node, kind.scale)))
+            names[i] = name
+    return [*layers, q.Concat(core.name, tuple(names), node.out)]
+
+
+def _moved(core: Core, name: str, out: TensorType) -> q.Layer:
+    """A layer that keeps the quantization of its input."""
+    match core:
+        case Pool():
+            return q.MaxPool(name, core.input, out, core.kernel, core.stride, core.padding)
+        case Upsample():
+            return q.Upsample(name, core.input, out, core.factor)
+        case Pad():
+            return q.Pad(name, core.input, out, core.padding, core.spacing)
+        case Slice():
+            return q.Slice(name, core.input, out, core.start, core.stop, core.step)
+        case ChannelShuffle():
+            return q.ChannelShuffle(name, core.input, out, core.groups)
+        case ResizeBilinear():
+            return q.ResizeBilinear(name, core.input, out, core.coordinates)
+    raise AssertionError(core)
+
+
+def _same(kind: TensorType, other: TensorType) -> bool:
+    """Whether two types represent numbers alike."""
+    return replace(kind, shape=other.shape) == other
+
+
+def _lookup(core: Function, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1, 256]: f of the real number of each input integer, as the nearest output integer."""
+    integers = np.arange(256) - (128 if source.signed else 0)
+    real = (source.scale * (integers - source.zero_point)).astype(np.float32)
+    values = evaluate(core.function, real, core.alpha, core.beta).astype(np.float64)
+    entries = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
+    table: NDArray[np.int8] | NDArray[np.uint8] = entries.astype(out.dtype)[np.newaxis]
+    return table
+
+
+def raw_outputs(model: FloatModel, blocks: Sequence[Block]) -> frozenset[str]:
+    """Blocks whose int32 accumulators are outputs of the network: with weights, without ReLU, read by nothing."""
+    read = {name for block in blocks for name in block.inputs}
+    return frozenset(
+        block.name
+        for block in blocks
+        if block.after in model.outputs and block.has_weights and block.relu is None and block.name not in read
+    )
+
+
+def activation_bounds(relu: Relu | None, out: TensorType) -> tuple[int, int]:
+    """Clamp bounds that implement the activation: 0 and its ceiling as integers of `out`."""
+    return (out.lo, out.hi) if relu is None else bounds(0.0, relu.ceiling, out)
+
+
+def bounds(low: float | None, high: float | None, out: TensorType) -> tuple[int, int]:
+    """Real bounds as the nearest integers of a type; its own least and greatest integer where a bound is None."""
+
+    def integer(real: float) -> int:
+        return min(max(int(np.floor(real / out.scale + 0.5)) + out.zero_point, out.lo), out.hi)
+
+    return out.lo if low is None else integer(low), out.hi if high is None else integer(high)
