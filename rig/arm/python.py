@@ -1,6 +1,7 @@
 """A CPython for 64-bit ARM with packages from PyPI, run by qemu on packages of Debian's that are only unpacked.
 
-It needs Debian 12's archive and PyPI, once per machine. Subprocesses of this Python would run unemulated, and fail.
+It needs Debian 12's archive and PyPI, once per machine: what comes from there is kept in the user's cache.
+Subprocesses of this Python would run unemulated, and fail.
 """
 
 import fcntl
@@ -8,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from rig.arm.machines import AARCH64, MissingToolError, require
@@ -46,9 +48,9 @@ class EmulatedPython:
             raise MissingToolError(
                 "no emulated Python: no keys of Debian's archive (Debian package debian-archive-keyring)"
             )
-        folder = AARCH64.folder.parent / "python"
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgemeta" / "arm-python"
         folder.mkdir(parents=True, exist_ok=True)
-        self.packages = folder / name
+        self.packages = folder / f"{name}-{sha256(repr(requirements).encode()).hexdigest()[:16]}"
         self._root = folder / f"root-{processor}"
         self._processor = processor
         with (folder / "lock").open("w") as lock:  # one process downloads, the others wait for it
@@ -82,11 +84,13 @@ def _unpack_debian(folder: Path, root: Path) -> None:
         "APT::Architecture": "arm64",
         "APT::Architectures": "arm64",
         "APT::Sandbox::User": "root",
+        "Acquire::Retries": "5",
     }
     apt = ["apt-get", "-qq", *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
-    if not list((state / "packages").glob("*.deb")):
+    if not (state / "downloaded").exists():
         _run([*apt, "update"], state)
         _run([*apt, "download", *PACKAGES], state / "packages")
+        (state / "downloaded").touch()
     for package in (state / "packages").glob("*.deb"):
         _run(["dpkg-deb", "-x", str(package), str(root)], state)
 
@@ -103,21 +107,21 @@ def _describe_processor(root: Path, processor: str) -> None:
         "CPU revision": "0",
     }
     core = "".join(f"{key}\t: {value}\n" for key, value in lines.items())
-    (root / "proc").mkdir()
+    (root / "proc").mkdir(exist_ok=True)
     text = "".join(f"processor\t: {number}\n{core}\n" for number in range(os.cpu_count() or 1))
     (root / "proc/cpuinfo").write_text(text)
 
 
 def _install(folder: Path, requirements: Sequence[str]) -> None:
-    """Unpack wheels for ARM, unless the folder has those of the same requirements."""
-    wanted, record = "\n".join(requirements), folder / "requirements"
-    if record.exists() and record.read_text() == wanted:
+    """Unpack wheels for ARM, unless the folder has them."""
+    done = folder / "done"
+    if done.exists():
         return
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     target = ["--only-binary=:all:", *platforms, "--python-version", "3.11", "--implementation", "cp"]
     options = ["--quiet", "--no-compile", "--upgrade", "--target", str(folder)]
     _run([sys.executable, "-m", "pip", "install", *options, *target, *requirements], folder.parent)
-    record.write_text(wanted)
+    done.touch()
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

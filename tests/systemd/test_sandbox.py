@@ -114,7 +114,7 @@ def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox
         page = re.search(r"page at (http://127\.0\.0\.1:[0-9]+/)", log.read_text())
         assert page is not None, log.read_text()
         for path in ("healthz", "api/state", "metrics"):
-            with urllib.request.urlopen(page[1] + path, timeout=10) as answer:
+            with urllib.request.urlopen(page[1] + path, timeout=60) as answer:
                 assert answer.status == 200
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, log.read_text()

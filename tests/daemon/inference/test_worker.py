@@ -78,7 +78,7 @@ class Rig:
 
     @contextmanager
     def running(self, max_frames: int = 1, wait_ms: float = 0) -> Iterator[None]:
-        self.worker.batch = BatchConfig(max_frames=max_frames, wait_ms=wait_ms)
+        self.worker.batch = BatchConfig.model_construct(max_frames=max_frames, wait_ms=wait_ms)
         self.worker.start()
         try:
             yield
@@ -143,9 +143,9 @@ def test_a_frame_waits_for_others_no_longer_than_the_bound(rig: Rig) -> None:
 def test_all_cameras_are_there_before_the_bound(rig: Rig) -> None:
     rig.put(*CAMERAS)
     begun = time.monotonic()
-    with rig.running(3, wait_ms=1000):
+    with rig.running(3, wait_ms=60_000):
         rig.wait_for(3)
-        assert time.monotonic() - begun < 0.9
+        assert time.monotonic() - begun < 30
     assert rig.session.batches == [3]
 
 

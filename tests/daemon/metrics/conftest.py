@@ -118,7 +118,7 @@ class Prometheus:
     def ask(self, expression: str) -> list[float]:
         """The values of an instant query; none before it answers."""
         try:
-            with urlopen(f"{self._address}/api/v1/query?{urlencode({'query': expression})}", timeout=10) as answer:
+            with urlopen(f"{self._address}/api/v1/query?{urlencode({'query': expression})}", timeout=60) as answer:
                 return [float(series["value"][1]) for series in json.load(answer)["data"]["result"]]
         except HTTPError as error:
             with error:

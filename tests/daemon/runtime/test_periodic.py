@@ -59,8 +59,8 @@ def test_stopping_ends_a_long_wait_without_a_last_call(start: Callable[..., Peri
     counted = Counted()
     periodic = start(3600, counted)
     begun = time.monotonic()
-    periodic.stop(10)
-    assert time.monotonic() - begun < 5
+    periodic.stop(60)
+    assert time.monotonic() - begun < 30
     assert counted.calls == []
 
 

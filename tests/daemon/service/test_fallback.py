@@ -51,9 +51,9 @@ def test_the_last_good_model_is_used_and_reported_everywhere(
     assert info["model"]["sha256"] == good
     assert info["model_refused"] == message["reason"]
     wait_for_line(service.daemon, "the last good models are in use instead: ")
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert "\nedgemeta_model_refused 1.0" in answer.read().decode()
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
         assert f"model refused, another one is in use: {message['reason']}" in answer.read().decode()
     service.check(exit_code=78, said="is damaged")
 

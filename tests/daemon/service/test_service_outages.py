@@ -162,7 +162,7 @@ def test_a_broker_that_acknowledges_nothing_is_neither_ready_nor_connected(
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -29,7 +29,7 @@ TEXTS = [
     *("FIFO", "FOLDER", "LOOP", "GONE", "BOM"),
 ]
 IN_FOLDER = ("FIFO", "FOLDER", "LOOP", "GONE", "BOM")
-WITHIN = 5.0
+WITHIN = 60.0
 """Seconds for one config; a pipe or device that is read would take for ever."""
 
 
