@@ -29,14 +29,14 @@ help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 # The C++ library is built on installation, so its sources are prerequisites.
-SOURCES := pyproject.toml CMakeLists.txt $(shell find kernels/cpu kernels/simulate -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+SOURCES := pyproject.toml proof/pyproject.toml CMakeLists.txt $(shell find kernels/cpu kernels/simulate -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.installed-%: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet $(if $(findstring report,$*),--editable ./proof) --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.installed-demo          ## watch frames being classified, their messages arriving over MQTT; URL=clip.avi MODEL=file: yours
@@ -88,9 +88,10 @@ swaps: $(VENV)/.installed-demo,test    ## 200 swaps of models under frames, half
 wheel: $(VENV)/bin/python              ## build the wheel for this machine and its kind into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-wheels: $(VENV)/.installed-package     ## build the wheels to publish (x86-64, aarch64) and the source package into dist/
+wheels: $(VENV)/.installed-package     ## build the wheels to publish (x86-64, aarch64; edgemeta-proof) and the source package into dist/
 	$(TOOLS) packaging/wheel.sh x86_64
 	$(TOOLS) packaging/wheel.sh aarch64
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./proof
 	$(BIN)/python -m build --quiet --sdist --outdir dist .
 
 deb: $(VENV)/.installed-package        ## build the Debian package into dist/ (ARCH=arm64, PYTHONS=3.11: others than the default)

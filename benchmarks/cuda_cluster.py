@@ -22,20 +22,20 @@ from typing import Any
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES
-from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
-from edgemeta.kernels.cuda.machine_code.execution.machine import Program
-from edgemeta.kernels.cuda.machine_code.timing.caches import Bandwidth
-from edgemeta.kernels.cuda.machine_code.timing.control import controls
-from edgemeta.kernels.cuda.machine_code.timing.generations import Generation
-from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import timed
-from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Block
-from edgemeta.kernels.cuda.machine_code.timing.whole import simulate_whole, trace_whole
 from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.devices import DEVICES
+from edgemeta_proof.machine_code.execution.cubin import read_kernel
+from edgemeta_proof.machine_code.execution.machine import Program
+from edgemeta_proof.machine_code.timing.caches import Bandwidth
+from edgemeta_proof.machine_code.timing.control import controls
+from edgemeta_proof.machine_code.timing.generations import Generation
+from edgemeta_proof.machine_code.timing.multiprocessor import timed
+from edgemeta_proof.machine_code.timing.trace import Access, Block
+from edgemeta_proof.machine_code.timing.whole import simulate_whole, trace_whole
 
 COMMAND = "python benchmarks/cuda_cluster.py"
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper", "backbone64")

@@ -11,15 +11,15 @@ import argparse
 from collections.abc import Mapping
 
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.kernels.cuda.baselines.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS
 from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.cost import Cost, LaunchCost, cost
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.reject.evidence import without_rejection
+from edgemeta_proof.baselines.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS
+from edgemeta_proof.machine_code.cost import Cost, LaunchCost, cost
+from edgemeta_proof.machine_code.devices import DEVICES
 
 COMMAND = "python benchmarks/cuda_cost.py"
 ARCHITECTURE = ARCHITECTURES["sm_53"]

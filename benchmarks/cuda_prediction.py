@@ -2,8 +2,8 @@
 
     python benchmarks/cuda_prediction.py
 
-The paper's design (kernels/cuda/baselines) is compiled, and its machine code simulated
-(kernels/cuda/machine_code/timing). No constant is adjusted to the times; decision 33 says how one of two published
+The paper's design (proof/edgemeta_proof/baselines) is compiled, and its machine code simulated
+(machine_code/timing). No constant is adjusted to the times; decision 33 says how one of two published
 rates was chosen. As the paper measured: table 1 is one launch of one layer, with data in the L2 cache after 100 runs;
 table 2 the whole network from an image on the GPU to the outputs on the CPU, launched one by one, after 500 runs. The
 copy of the outputs counts as one more launch by the host. Writes
@@ -16,12 +16,8 @@ from dataclasses import replace
 
 from benchmarks.gpu.float_network import float_plan_of
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.kernels.cuda.baselines.float32.paper import paper_float_plan
-from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE, KERNELS
 from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.cost import cost
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES, DeviceDescription
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
@@ -30,6 +26,10 @@ from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.reject.evidence import without_rejection
+from edgemeta_proof.baselines.float32.paper import paper_float_plan
+from edgemeta_proof.baselines.paper.launch import BASELINE, KERNELS
+from edgemeta_proof.machine_code.cost import cost
+from edgemeta_proof.machine_code.devices import DEVICES, DeviceDescription
 
 COMMAND = "python benchmarks/cuda_prediction.py"
 NANO = ARCHITECTURES["sm_53"]

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.gpu.float_network import float_plan_of
 from benchmarks.result_file import write_json
-from edgemeta.kernels.cuda.baselines.paper.launch import BASELINE, KERNELS
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.lowering import lower
@@ -23,6 +22,7 @@ from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find, names
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta_proof.baselines.paper.launch import BASELINE, KERNELS
 
 COMMAND = "python benchmarks/cuda_resources.py"
 

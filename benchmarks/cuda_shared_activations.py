@@ -3,7 +3,7 @@
     python benchmarks/cuda_shared_activations.py [--arch sm_53]
 
 What a block writes to its shared memory no other block reads, so a tensor can only be there if one block makes and
-reads all of it. Simulated (kernels/cuda/machine_code/timing) are ResNet-8's launch as it is, and the same kernel as one
+reads all of it. Simulated (machine_code/timing) are ResNet-8's launch as it is, and the same kernel as one
 block. Each also as a bound: loads and stores of activations cost an issue slot and nothing else, their data is there
 after the latency of shared memory, and so is what other loads find in the L1 cache. No planner of activations can be
 better than the bound. Writes results/cuda-shared-activations.{json,md}.
@@ -16,19 +16,19 @@ from dataclasses import replace
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES
-from edgemeta.kernels.cuda.machine_code.execution.cubin import read_kernel
-from edgemeta.kernels.cuda.machine_code.execution.machine import Program
-from edgemeta.kernels.cuda.machine_code.execution.plan import launch_memory
-from edgemeta.kernels.cuda.machine_code.timing.control import controls
-from edgemeta.kernels.cuda.machine_code.timing.multiprocessor import timed
-from edgemeta.kernels.cuda.machine_code.timing.trace import SECTOR, Access, Block, Segment
-from edgemeta.kernels.cuda.machine_code.timing.whole import simulate_whole, trace_whole
 from edgemeta.kernels.cuda.one_launch.plan import in_phases, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.devices import DEVICES
+from edgemeta_proof.machine_code.execution.cubin import read_kernel
+from edgemeta_proof.machine_code.execution.machine import Program
+from edgemeta_proof.machine_code.execution.plan import launch_memory
+from edgemeta_proof.machine_code.timing.control import controls
+from edgemeta_proof.machine_code.timing.multiprocessor import timed
+from edgemeta_proof.machine_code.timing.trace import SECTOR, Access, Block, Segment
+from edgemeta_proof.machine_code.timing.whole import simulate_whole, trace_whole
 
 COMMAND = "python benchmarks/cuda_shared_activations.py"
 NETWORK = "resnet8-cifar10"

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from benchmarks.result_file import write_json
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
@@ -34,9 +33,10 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
 from tests.conformance.cases import CASES
-from tests.kernels.cuda.machine_code.execution.compiled import CompiledOnce
 from tests.plugins.cuda.proofs import first_images
+from tests.proof.machine_code.execution.compiled import CompiledOnce
 
 NETWORKS = ("resnet8-cifar10", "resnet8-cifar10-paper")
 FORMS = {"one-launch": one_launch, "one-cluster": one_cluster}

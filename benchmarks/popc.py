@@ -22,7 +22,6 @@ from benchmarks.result_file import write_json, write_markdown
 from benchmarks.sub_byte import counted, layout_of, of_bits
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.lowering import KERNELS
-from edgemeta.kernels.cuda.machine_code.devices import DEVICES
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.kernels.cuda.popc import launch as popc
@@ -31,6 +30,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv
 from edgemeta.model.weights import BinaryWeights, FixedWeights, Weights
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.devices import DEVICES
 from tests.kernels.cuda.one_step import Layout, step_of
 
 COMMAND = "python benchmarks/popc.py"

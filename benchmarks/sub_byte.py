@@ -27,7 +27,6 @@ from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.lowering import KERNELS
-from edgemeta.kernels.cuda.machine_code.cost import cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.kernels.cuda.tensor.launch import candidates as tensor
@@ -35,6 +34,7 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, TensorType
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.cost import cost
 from tests.kernels.cuda.one_step import SM_53, Layout, network, plan_of, step_of
 
 COMMAND = "python benchmarks/sub_byte.py"

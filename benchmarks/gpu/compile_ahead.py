@@ -18,7 +18,6 @@ from multiprocessing import get_context
 
 from benchmarks.gpu.float_network import float_plan_of
 from edgemeta.cli.progress import progress_bar
-from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.compile.tool import CompilerError
@@ -29,6 +28,7 @@ from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta_proof.baselines.paper import launch as paper
 from tests.conformance.cases import CASES
 
 MODELS = ("resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5")

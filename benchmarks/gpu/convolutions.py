@@ -11,7 +11,6 @@ import numpy as np
 
 from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.opened import opened, random_batch
-from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import Architecture
@@ -20,6 +19,7 @@ from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.timing import Stopwatch
+from edgemeta_proof.baselines.paper import launch as paper
 
 LAYERS = {"conv1": "32x32x16", "conv5": "16x16x32", "conv8": "8x8x64"}
 

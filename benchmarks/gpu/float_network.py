@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.layers import Shape
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
+from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, float_plan
 
 PlanMaker: TypeAlias = Callable[[Shape, Sequence[FloatConv], FloatHead, Architecture], LaunchPlan]
 

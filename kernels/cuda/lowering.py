@@ -28,7 +28,7 @@ _CONVOLUTIONS: tuple[Kernel, ...] = (
 
 
 def _in_folders() -> Iterator[Kernel]:
-    """`candidates` of the launch.py in every kernel folder; the baselines are not included."""
+    """`candidates` of the launch.py in every kernel folder."""
     for path in sorted(Path(__file__).parent.glob("*/launch.py")):
         module = import_module(f"{__package__}.{path.parent.name}.launch")
         if hasattr(module, "candidates"):

@@ -2,12 +2,14 @@
 
 Options: `device` (0 .. 63, default 0); `cache`: folder of compiled kernels and tuning results; `tiles` (measured, rule;
 default measured): choose the tile of each kernel by one measurement on the device, or by rule; `launch`
-(predicted, graph, kernels, network; default predicted): replay a run as one CUDA graph, launch kernel by kernel, join
-all kernels to one, or by predicted time a graph of the kernels or of the one that they are joined to.
+(measured, graph, kernels, network; default measured; `predicted`, its former name, is the same): replay a run as one
+CUDA graph, launch kernel by kernel, join all kernels to one, or what one measurement finds faster: a graph of the
+kernels or of the one that they are joined to.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from edgemeta.kernels.cuda.compile.cache import Cubins, default_folder, holds
@@ -21,9 +23,9 @@ from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.cuda.device import DeviceContext, architecture_of, find_device
 from edgemeta.plugins.cuda.driver import NAME, UnavailableError, driver_errors, first_line, load
-from edgemeta.plugins.cuda.frames import Form, as_it_is
+from edgemeta.plugins.cuda.frames import as_it_is
 from edgemeta.plugins.cuda.graph import CapturedGraph, DirectLaunches
-from edgemeta.plugins.cuda.launch_form import faster_form
+from edgemeta.plugins.cuda.launch_form import fastest_form
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan
 from edgemeta.plugins.cuda.session import CudaSession
 from edgemeta.plugins.cuda.tuning import tuned
@@ -33,10 +35,11 @@ _log = logging.getLogger(__name__)
 
 _SCORE = 100
 _SEQUENCES: Mapping[str, type[CapturedGraph | DirectLaunches]] = {
-    "predicted": CapturedGraph,
+    "measured": CapturedGraph,
     "graph": CapturedGraph,
     "kernels": DirectLaunches,
     "network": CapturedGraph,
+    "predicted": CapturedGraph,
 }
 
 
@@ -79,14 +82,16 @@ class CudaBackend:
         number = whole_number(NAME, options, "device", 0, 0, 63)
         folder = _folder(options)
         tiles = choice(NAME, options, "tiles", "measured", ("measured", "rule"))
-        launch = choice(NAME, options, "launch", "predicted", _SEQUENCES)
+        launch = choice(NAME, options, "launch", "measured", _SEQUENCES)
         try:
             device = DeviceContext(number)
             try:
                 cubins = Cubins(folder, self._compiler_or_none(device.architecture))
-                form = _form(launch, device.multiprocessors, cubins)
-                plan = form(_plan(model, device, cubins, measured=tiles == "measured"))
-                return CudaSession(model, device, _load(plan, device, cubins, _SEQUENCES[launch]), form)
+                plan = _plan(model, device, cubins, measured=tiles == "measured")
+                form = partial(one_launch, multiprocessors=device.multiprocessors) if launch == "network" else as_it_is
+                if launch in ("measured", "predicted"):
+                    plan = fastest_form(plan, device, cubins, compiles=tiles == "measured")
+                return CudaSession(model, device, _load(form(plan), device, cubins, _SEQUENCES[launch]), form)
             except BaseException:
                 device.close()
                 raise
@@ -108,15 +113,6 @@ def _plan(model: Model, device: DeviceContext, cubins: Cubins, *, measured: bool
     if measured:
         _log.info("tiles are chosen by rule: no CUDA compiler, only kernels compiled ahead of time are available")
     return lower(model, device.architecture)
-
-
-def _form(launch: str, multiprocessors: int, cubins: Cubins) -> Form:
-    """The form of a plan by the option `launch`."""
-    if launch == "network":
-        return lambda plan: one_launch(plan, multiprocessors)
-    if launch == "predicted":
-        return lambda plan: faster_form(plan, multiprocessors, cubins)
-    return as_it_is
 
 
 def _load(

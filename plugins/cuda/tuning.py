@@ -8,9 +8,9 @@ than the current ones is detected and measured again.
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
+from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.graph import Model
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import first_line
@@ -27,6 +28,8 @@ from edgemeta.plugins.cuda.timing import Stopwatch
 
 Choices: TypeAlias = Mapping[str, int]
 """Number of the chosen candidate by the first layer of the launch; layers not listed use 0, the choice by rule."""
+
+T = TypeVar("T")
 
 WARM_UP_RUNS = 3
 TIMED_RUNS = 7
@@ -40,13 +43,13 @@ def tuned(model: Model, device: DeviceContext, cubins: Cubins, folder: Path) -> 
     Measures in contexts of its own. Raises BackendError if the device refuses one, and the errors of `cubins`.
     """
     architecture = device.architecture
-    file = folder / "tiles" / f"{_as_file_name(device.name)}-{architecture.name}-{model.digest[:16]}.json"
+    file = folder / "tiles" / f"{as_file_name(device.name)}-{architecture.name}-{model.digest[:16]}.json"
     stored = _stored_plan(file, model, architecture)
     if stored is not None:
         return stored
     _log.info("tuning: measuring the fastest kernels on %s, once per model", device.name)
     counts = _counts(model, architecture)
-    fastest = _measured(model, counts, device, cubins)
+    fastest = _fastest(model, counts, device, cubins)
     plan = lower(model, architecture, fastest)
     if fastest.keys() == counts.keys():
         _store(file, plan, fastest)
@@ -58,32 +61,33 @@ def _counts(model: Model, architecture: Architecture) -> Mapping[str, int]:
     return {layer: count for layer, count in candidate_counts(model, architecture).items() if count > 1}
 
 
-def _measured(model: Model, counts: Mapping[str, int], device: DeviceContext, cubins: Cubins) -> dict[str, int]:
+def _fastest(model: Model, counts: Mapping[str, int], device: DeviceContext, cubins: Cubins) -> dict[str, int]:
     """Run complete plans, the k-th with every layer's k-th candidate; returns the fastest working one of each layer."""
     best: dict[str, tuple[float, int]] = {}
     for k in range(max(counts.values(), default=0)):
         candidates = {layer: k for layer, count in counts.items() if k < count}
-        for layer, microseconds in _times(lower(model, device.architecture, candidates), device.number, cubins).items():
+        plan = lower(model, device.architecture, candidates)
+        for layer, microseconds in (measured(plan, device.number, cubins, _launch_times) or {}).items():
             if layer in candidates:
                 best[layer] = min(best.get(layer, (microseconds, k)), (microseconds, k))
     return {layer: k for layer, (_, k) in best.items()}
 
 
-def _times(plan: LaunchPlan, number: int, cubins: Cubins) -> dict[str, float]:
-    """Microseconds of every launch by its first layer; empty if the device refuses the plan.
+def measured(plan: LaunchPlan, number: int, cubins: Cubins, measure: Callable[[LoadedPlan], T]) -> T | None:
+    """What `measure` returns of a plan on the device `number`; None, which is logged, if the device refuses the plan.
 
-    It runs in a context of its own, so that an error affects nothing else.
+    It runs in a context of its own, so that an error affects nothing else. Raises the errors of `LoadedPlan`.
     """
     device = DeviceContext(number)
     try:
         with device:
             loaded = LoadedPlan(device, plan, cubins, CapturedGraph)
-            times = _launch_times(loaded)
+            found = measure(loaded)
             loaded.close()
-            return times
+            return found
     except device.cuda.Error as error:
         _log.warning("tuning: candidates skipped, %s cannot run them: %s", device.name, first_line(error))
-        return {}
+        return None
     finally:
         device.close()
 
@@ -122,12 +126,14 @@ def _stored_plan(file: Path, model: Model, architecture: Architecture) -> Launch
 
 def _store(file: Path, plan: LaunchPlan, choices: Choices) -> None:
     variants = _variants(plan, choices)
-    text = json.dumps({layer: {"candidate": k, "variant": variants[layer]} for layer, k in choices.items()}, indent=2)
-    temporary = file.with_suffix(".part")
+    keep(file, {layer: {"candidate": k, "variant": variants[layer]} for layer, k in choices.items()})
+
+
+def keep(file: Path, measured: Mapping[str, object]) -> None:
+    """Store what was measured as JSON; logs a file that cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text + "\n", "utf-8")
-        temporary.replace(file)
+        write_atomically(file, (json.dumps(measured, indent=2) + "\n").encode())
     except OSError as error:
         _log.warning("tuning: the result is not stored, %s cannot be written: %s", file, error.strerror)
 
@@ -137,5 +143,6 @@ def _variants(plan: LaunchPlan, choices: Choices) -> dict[str, str]:
     return {launch.layers[0]: launch.source.key for launch in plan.launches if launch.layers[0] in choices}
 
 
-def _as_file_name(name: str) -> str:
+def as_file_name(name: str) -> str:
+    """The name of a device in lower case, words joined by hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()

@@ -4,12 +4,12 @@ import pytest
 
 from benchmarks.cuda_shared_activations import activation_sectors, alive_bytes, as_one_block, free
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.timing.trace import Access, Segment
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.timing.trace import Access, Segment
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """`edgemeta kernels` as a user runs it."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,11 @@ import pytest
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.sass import SassError, disassemblers
+from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load, save
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.sass import SassError, disassemblers
 from tests.conformance.cases import CASES
 
 
@@ -48,20 +51,13 @@ def test_a_device_without_compiler_finds_what_build_compiled(
     found = edgemeta_json("kernels", "build", model, "--arch", "sm_53", "--folder", folder)
     (built,), (form,) = found["builds"], found["forms"]
     plan = lower(load(model), ARCHITECTURES["sm_53"])
-    joined = form["launch"] == "network"
-    framed = form.get("with_preprocessing", {"launch": "graph"})["launch"] == "network"
-    assert joined == ("with_preprocessing" in form)
-    assert built["kernels"] == len(plan.sources) + 1 == len(list((folder / "sm_53").iterdir())) - joined - framed, (
-        "and the preprocessing"
-    )
-    times = form["predicted_us"]
-    assert joined == (times["network"] < times["graph"])
-    assert f"{times['network']} us as one launch" in form["reason"]
-    again = edgemeta_json("kernels", "build", model, "--arch", "sm_53", "--folder", folder)["forms"]
-    assert again == [form], "what is stored is not made again"
+    assert form["forms"] == ["graph", "network"]
+    assert form["reason"] == ""
+    wanted = [*plan.sources, *one_launch(plan).sources]
+    assert built["kernels"] == len(wanted) + 1 == len(list((folder / "sm_53").iterdir())), "and the preprocessing"
     assert built["folder"] == str(folder)
     cubins = Cubins(folder, None)
-    assert all(cubins.get(source, plan.architecture).startswith(b"\x7fELF") for source in plan.sources)
+    assert all(cubins.get(source, plan.architecture).startswith(b"\x7fELF") for source in wanted)
 
 
 @pytest.mark.gate("4 s: every kernel of a network is compiled and counted")
@@ -76,6 +72,18 @@ def test_report_prints_both_designs(edgemeta_json: Callable[..., Any], model: Pa
     assert values["launches"] == len(values["layers"]) == len(plan.launches)
     for way in ("busy", "plain", "graph"):
         assert 0 < values["predicted_us"][way] < values["paper_design"]["predicted_us"][way]
+
+
+def test_report_without_the_proof_is_one_sentence() -> None:
+    program = "import sys; sys.modules['edgemeta_proof'] = None; from edgemeta.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "kernels", "report"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "edgemeta: kernels report needs edgemeta-proof and a CUDA compiler: pip install "
+        "'edgemeta[cuda-compiler,report]', in a checkout pip install -e ./proof -e '.[cuda-compiler,report]'\n"
+    )
 
 
 def test_an_unknown_architecture_is_wrong_usage(edgemeta: Callable[..., Any]) -> None:

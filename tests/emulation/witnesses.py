@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.kernels.cuda.baselines.float32.launch import FloatConv, FloatHead, float_plan
-from edgemeta.kernels.cuda.baselines.float32.paper import paper_float_plan
-from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.elementwise import launch as elementwise
 from edgemeta.kernels.cuda.grouped import launch as grouped
@@ -32,6 +29,9 @@ from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.kernels.lowering.steps import Step
 from edgemeta.model.layers import MaxPool, TensorType
 from edgemeta.model.tasks import Embedding
+from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, float_plan
+from edgemeta_proof.baselines.float32.paper import paper_float_plan
+from edgemeta_proof.baselines.paper import launch as paper
 from tests.conformance.cases import CASES, NONE, SAME, SIGNED, residual_block, signed
 from tests.conformance.networks import Case, NetworkBuilder
 from tests.emulation.executor import Emulator

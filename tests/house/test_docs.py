@@ -13,7 +13,7 @@ WIDTH = 120
 
 
 def documents_of(repository: Path) -> list[Path]:
-    folders = ("docs", "kernels", "systemd")
+    folders = ("docs", "kernels", "proof", "systemd")
     documents = [*repository.glob("*.md"), *(each for name in folders for each in (repository / name).rglob("*.md"))]
     assert len(documents) > 40
     return documents

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.house.test_docs import WIDTH
 
 SUFFIXES = {".c", ".cpp", ".h", ".cu", ".cuh", ".sv"}
-ROOMS = ("kernels", "rig", "tests")
+ROOMS = ("kernels", "proof", "rig", "tests")
 
 
 def test_lines_have_at_most_120_columns(repository: Path) -> None:

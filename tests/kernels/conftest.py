@@ -3,7 +3,7 @@
 import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler, CompilerError, wheel_compiler
-from edgemeta.kernels.cuda.machine_code.sass import SassError, disassemblers
+from edgemeta_proof.machine_code.sass import SassError, disassemblers
 from tests.conformance.cases import CASES, Case
 
 

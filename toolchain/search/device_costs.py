@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from edgemeta.kernels.cuda.compile.compiler import Build, Compiler, wheel_compiler
 from edgemeta.kernels.cuda.compile.nvrtc import wheel_library
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.cost import cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model.graph import Model
-from edgemeta.toolchain.errors import MissingExtraError
+from edgemeta.toolchain.proof import missing_proof, proof_installed
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import Evaluator
 
@@ -34,11 +33,10 @@ def warp_instructions(architecture: Architecture) -> DeviceCost:
 
     The kernels are compiled by the wheel's compiler, each variant once. Raises MissingExtraError.
     """
+    with proof_installed("goal warp_instructions"):
+        from edgemeta_proof.machine_code.cost import cost
     if wheel_library() is None:
-        raise MissingExtraError(
-            "counting warp_instructions needs a CUDA compiler and disassembler: "
-            "pip install 'edgemeta[cuda-compiler,report]'"
-        )
+        raise missing_proof("goal warp_instructions")
     compiler = _Remembering(wheel_compiler().tool)
 
     def counted(model: Model) -> float:

@@ -6,6 +6,7 @@ its registers), and `check_resident` proves with the compiled kernel's own figur
 cluster start together or not at all.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -27,6 +28,20 @@ _SHARED_OF_THE_SYSTEM = 1024
 
 _REGISTERS_LEAST = 80
 """Of a thread: less would make the layers' loops spill."""
+
+GRAPH, NETWORK, ONE_CLUSTER = "graph", "network", "cluster"
+"""Forms of a network: its launches as a CUDA graph, one launch whose blocks poll a word, one launch of a cluster."""
+
+Forms = Mapping[str, LaunchPlan]
+"""A network in every form that it has, GRAPH first."""
+
+
+def forms_of(plan: LaunchPlan, multiprocessors: int | None = None) -> Forms:
+    """Raises UnsupportedError for a network that has no form of one launch. multiprocessors: as of `one_launch`."""
+    forms = {GRAPH: plan, NETWORK: one_launch(plan, multiprocessors)}
+    if min(plan.architecture.cluster_blocks, multiprocessors or plan.architecture.multiprocessors) > 1:
+        forms[ONE_CLUSTER] = one_cluster(plan, multiprocessors)
+    return forms
 
 
 def one_launch(plan: LaunchPlan, multiprocessors: int | None = None) -> LaunchPlan:

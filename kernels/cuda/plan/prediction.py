@@ -32,15 +32,15 @@ ours has about two independent instructions.
 
 L1_BYTES = 32
 """Bytes per clock that the lanes of a multiprocessor load through the L1 cache: two quads of adjacent words (Maxwell;
-its source is in machine_code/timing/generations.py).
+its source is in edgemeta_proof/machine_code/timing/generations.py).
 """
 
 OVERLAPPING_WARPS = 8
-"""Guess, from simulations (machine_code/timing): with more warps than these on a multiprocessor, some load while others
+"""Guess, from simulations (edgemeta_proof): with more warps than these on a multiprocessor, some load while others
 compute."""
 
 WAIT_CLOCKS = 207
-"""A load from the L2 cache (Maxwell; its source is in machine_code/timing/generations.py)."""
+"""A load from the L2 cache (Maxwell; its source is in edgemeta_proof/machine_code/timing/generations.py)."""
 
 WARP = 32
 _REGISTER_UNIT = 256

@@ -154,11 +154,11 @@ def test_too_many_tensors_to_concatenate_are_refused() -> None:
 
 
 def test_every_kernel_folder_is_queried() -> None:
-    """First those of convolutions in their order, then the others; not the baselines, nor preprocessing: no layer."""
+    """First those of convolutions in their order, then the others; not preprocessing: no layer."""
     folders = [kernel.__module__.split(".")[-2] for kernel in KERNELS]
     assert folders[:5] == ["popc", "tensor", "winograd", "direct", "winograd"]
     assert folders[-1] == "popc", "for tuning only"
-    assert {*folders} == {path.parent.name for path in SOURCES.glob("*/launch.py")} - {"paper", "float32", "preprocess"}
+    assert {*folders} == {path.parent.name for path in SOURCES.glob("*/launch.py")} - {"preprocess"}
     assert len(KERNELS) == len(set(KERNELS))
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import SOURCES, Compiler
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
-from edgemeta.kernels.cuda.machine_code.cost import cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source
 from edgemeta.model import reference
+from edgemeta_proof.machine_code.cost import cost
 from tests.conformance.cases import CASES, Case
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import Emulator, cached

@@ -166,7 +166,7 @@ def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
     [
         ({"device": -1}, "option device is -1, expected a whole number from 0 to 63"),
         ({"tiles": "best"}, "option tiles is 'best', expected one of measured, rule"),
-        ({"launch": "fast"}, "option launch is 'fast', expected one of predicted, graph, kernels, network"),
+        ({"launch": "fast"}, "option launch is 'fast', expected one of measured, graph, kernels, network, predicted"),
         ({"cache": 3}, "option cache is 3, expected the path of a folder"),
         ({"threads": 2}, "unknown option 'threads'"),
     ],

@@ -12,7 +12,6 @@ from benchmarks.gpu.opened import opened, random_batch
 from benchmarks.gpu.our_networks import float32_rows
 from benchmarks.gpu.tables import convolution_table, markdown, network_table
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.kernels.cuda.baselines.paper import launch as paper
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.lowering import lower
@@ -24,6 +23,7 @@ from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta_proof.baselines.paper import launch as paper
 
 ONCE = Effort(0, 1)
 JUNIT = """<testsuites><testsuite>

@@ -127,5 +127,7 @@ def test_an_unwritable_tuning_folder_is_logged_and_does_not_stop_the_session(
 
 def test_the_bits_do_not_depend_on_the_choice(backend: CudaBackend, small: Case, cache: Path) -> None:
     image = random_image(small.model)
-    with closing(backend.compile(small.model, {"tiles": "measured", "cache": str(cache)})) as session:
+    with closing(
+        backend.compile(small.model, {"tiles": "measured", "launch": "graph", "cache": str(cache)})
+    ) as session:
         np.testing.assert_array_equal(session.run(image)[0], reference.run(small.model, image)[0], strict=True)

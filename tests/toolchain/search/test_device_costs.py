@@ -1,5 +1,6 @@
 """Costs on a device as goals of a search."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,6 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.machine_code.cost import cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.toolchain.errors import MissingExtraError
 from edgemeta.toolchain.search import device_costs
@@ -16,6 +16,7 @@ from edgemeta.toolchain.search.objective import bits_of
 from edgemeta.toolchain.search.report import html
 from edgemeta.toolchain.search.result import front, outcomes
 from edgemeta.toolchain.search.run import search
+from edgemeta_proof.machine_code.cost import cost
 from tests.kernels.conftest import compiler, disassembler  # noqa: F401 (fixtures)
 
 NANO = ARCHITECTURES["sm_53"]
@@ -42,4 +43,10 @@ def test_instructions_are_counted_for_every_trial(config: Any, tmp_path: Path) -
 def test_a_missing_compiler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_costs, "wheel_library", lambda: None)
     with pytest.raises(MissingExtraError, match=r"warp_instructions .*pip install 'edgemeta\[cuda-compiler,report\]'"):
+        warp_instructions(NANO)
+
+
+def test_a_missing_proof_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "edgemeta_proof.machine_code.cost", None)
+    with pytest.raises(MissingExtraError, match=r"warp_instructions needs edgemeta-proof .*pip install -e ./proof"):
         warp_instructions(NANO)

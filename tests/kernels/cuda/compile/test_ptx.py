@@ -12,6 +12,7 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta_proof.baselines.source import FOLDER as BASELINES
 from tests.kernels.cuda.compile.ptx import body_of
 
 MATRIX = "{a, b, c, d}, {%s}, {%s}, {a, b, c, d}"
@@ -148,6 +149,8 @@ def test_the_page_lists_every_intrinsic_of_the_kernels(repository: Path) -> None
     """Intrinsics used in common code, which the emulation implements itself."""
     page = (repository / "docs" / "emulation.md").read_text("utf-8")
     (listed,) = re.findall(r"^Intrinsics, .*?: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
-    code = "\n".join(re.sub(r"//.*", "", path.read_text()) for path in SOURCES.rglob("*.cu*"))
+    code = "\n".join(
+        re.sub(r"//.*", "", path.read_text()) for base in (SOURCES, BASELINES) for path in base.rglob("*.cu*")
+    )
     used = set(re.findall(r"\b(__(?!launch_bounds__|builtin)\w+)\(", code))
     assert set(re.findall(r"`(\w+)`", listed)) == used

@@ -8,12 +8,12 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.direct.fields import Fields, packed_filters, possible_fields
 from edgemeta.kernels.cuda.direct.launch import candidates
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import TensorType
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
 from tests.kernels.cuda.one_step import SM_53, Layout, batches, inside, network, plan_of, ringed, run, step_of
 
 U4, S4 = TensorType((1, 1, 1), bits=4, signed=False, zero_point=3), TensorType((1, 1, 1), bits=4, zero_point=-2)

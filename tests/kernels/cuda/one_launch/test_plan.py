@@ -7,7 +7,17 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.compile.resources import Resources, violations
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.one_launch.plan import check_resident, in_phases, is_cluster, one_cluster, one_launch
+from edgemeta.kernels.cuda.one_launch.plan import (
+    GRAPH,
+    NETWORK,
+    ONE_CLUSTER,
+    check_resident,
+    forms_of,
+    in_phases,
+    is_cluster,
+    one_cluster,
+    one_launch,
+)
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, UnsupportedError
 from edgemeta.model.file import load
@@ -49,6 +59,17 @@ def test_no_phase_reads_what_it_writes(name: str) -> None:
             new |= buffers - written
         written |= new
     assert written == set(plan.buffers)
+
+
+def test_the_forms_of_an_architecture() -> None:
+    case, _, kernels = WITNESSES["winograd"]
+
+    def forms(architecture: str, multiprocessors: int | None = None) -> list[str]:
+        return list(forms_of(lower(case.model, ARCHITECTURES[architecture], kernels=kernels), multiprocessors))
+
+    assert forms("sm_53") == [GRAPH, NETWORK]
+    assert forms("sm_90") == [GRAPH, NETWORK, ONE_CLUSTER]
+    assert forms("sm_90", multiprocessors=1) == [GRAPH, NETWORK], "a cluster of one block is none"
 
 
 def test_the_shipped_network_is_one_launch() -> None:

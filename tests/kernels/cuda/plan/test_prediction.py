@@ -11,7 +11,6 @@ from edgemeta.kernels.cuda.direct.tiles import Geometry
 from edgemeta.kernels.cuda.direct.tiles import tiles as direct_tiles
 from edgemeta.kernels.cuda.direct.tiles import work as direct_work
 from edgemeta.kernels.cuda.lowering import candidate_counts, lower
-from edgemeta.kernels.cuda.machine_code.cost import Cost, LaunchCost, cost
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.plan.prediction import Phase, Work, busy_clocks, rounds
@@ -20,6 +19,7 @@ from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.winograd import F4
 from edgemeta.model.zoo import find
+from edgemeta_proof.machine_code.cost import Cost, LaunchCost, cost
 
 NANO = ARCHITECTURES["sm_53"]
 PHASE = Phase(instructions=76_000, longest=1000)

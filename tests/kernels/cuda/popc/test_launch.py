@@ -9,8 +9,6 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.lowering import KERNELS, lower
-from edgemeta.kernels.cuda.machine_code.cost import cost
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
@@ -20,14 +18,16 @@ from edgemeta.kernels.cuda.popc.tiles import Geometry, Rows, layout, passes, til
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
+from edgemeta_proof.machine_code.cost import cost
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import assert_equal_outputs
 from tests.emulation.executor import Emulator, Order
-from tests.kernels.cuda.machine_code.execution.compiled import CompiledOnce
 from tests.kernels.cuda.one_step import Layout, batches, inside, plan_of, ringed, run, step_of
 from tests.kernels.cuda.popc.models import LAYOUTS, NONE, U1, U2, U8, model_of, models, wide
 from tests.kernels.cuda.test_conformance import NAMES, drawn
 from tests.parts import in_parts
+from tests.proof.machine_code.execution.compiled import CompiledOnce
 
 SM_53, SM_87 = ARCHITECTURES["sm_53"], ARCHITECTURES["sm_87"]
 FORCED = (popc.forced, *KERNELS)

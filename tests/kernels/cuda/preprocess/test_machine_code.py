@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
 from tests.kernels.cuda.preprocess.frames import Target, bright, expected_of, plan_of, shot, target_of
 
 pytestmark = pytest.mark.usefixtures("disassembler")

@@ -8,12 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
-from edgemeta.kernels.cuda.machine_code.execution.words import ExecutionError
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.preprocess import Rectangle
-from tests.kernels.cuda.machine_code.execution.mutants import GpuMutant, MutatedCompiler
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
+from edgemeta_proof.machine_code.execution.words import ExecutionError
 from tests.kernels.cuda.preprocess.frames import Shot, bright, expected_of, plan_of, shot, target_of
+from tests.proof.machine_code.execution.mutants import GpuMutant, MutatedCompiler
 
 pytestmark = pytest.mark.usefixtures("disassembler")
 

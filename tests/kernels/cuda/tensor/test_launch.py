@@ -9,13 +9,13 @@ import pytest
 
 from edgemeta.kernels.cuda.compile.compiler import Compiler
 from edgemeta.kernels.cuda.compile.resources import violations
-from edgemeta.kernels.cuda.machine_code.cost import cost
-from edgemeta.kernels.cuda.machine_code.execution.plan import ExecutedPlan
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Candidate
 from edgemeta.kernels.cuda.tensor.launch import candidates
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
+from edgemeta_proof.machine_code.cost import cost
+from edgemeta_proof.machine_code.execution.plan import ExecutedPlan
 from tests.kernels.cuda.one_step import (
     SIGNED,
     UNSIGNED,
