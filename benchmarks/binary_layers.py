@@ -75,7 +75,7 @@ def integers(model: Model, pixels: NDArray[np.uint8]) -> dict[str, NDArray[np.ge
 
 def compared(integer: Model, found: dict[str, NDArray[np.generic]], real: dict[str, Float32]) -> dict[str, list[float]]:
     """Of each layer the share of elements with another integer, and the mean difference in steps."""
-    kinds = {layer.name: layer.output for layer in integer.layers}
+    kinds = integer.types
     result = {}
     for name, each in found.items():
         steps = np.rint(real[name] / np.float32(kinds[name].scale)) + kinds[name].zero_point

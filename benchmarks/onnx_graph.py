@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Conv, Dense, Layer, TensorType, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Conv, Dense, Layer, TensorType
 
 _OPSET = 17
 
@@ -68,7 +68,7 @@ def to_onnx(model: Model) -> bytes:
     Knows what ResNet-8 is made of (Conv, Dense, Add, global AveragePool); raises ValueError on another layer.
     """
     graph = _Graph()
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     graph.node("DequantizeLinear", ["image", *graph.quantization(INPUT, model.input)], INPUT)
     for layer in model.layers:
         real = _real(graph, layer, types)
@@ -91,7 +91,7 @@ def to_onnx(model: Model) -> bytes:
 
 def _real(graph: _Graph, layer: Layer, types: dict[str, TensorType]) -> str:
     """Append what a layer computes on real numbers; gives the name of its value before quantization."""
-    name, inputs = f"{layer.name}.real", list(inputs_of(layer))
+    name, inputs = f"{layer.name}.real", list(layer.sources)
     match layer:
         case Conv():
             attributes = {"strides": layer.stride, "pads": layer.padding, "group": layer.groups}

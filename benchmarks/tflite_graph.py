@@ -22,7 +22,7 @@ def write_tflite(model: Model, path: Path) -> Path:
     Knows Conv (dense and depthwise), Dense, Add, MaxPool and AveragePool; raises ValueError on another layer.
     """
     net = TfliteNet()
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     image = net.tensor((1, *model.input.shape), "int8", _scale(model.input))
     numbers = {INPUT: image}
     for layer in model.layers:

@@ -14,7 +14,7 @@ from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import Conv, Dense, Layer, inputs_of
+from edgemeta.model.layers import Conv, Dense, Layer
 from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
 from edgemeta.model.tasks import task_name
@@ -197,7 +197,7 @@ def _row(layer: Layer) -> _Row:
         parameters = prod(layer.weights.shape)
         macs = parameters * shape[0] * shape[1]
         weights = _WEIGHT_NAMES[type(layer.weights)]
-    return _Row(layer.name, type(layer).__name__, inputs_of(layer), shape, layer.output.bits, weights, parameters, macs)
+    return _Row(layer.name, type(layer).__name__, layer.sources, shape, layer.output.bits, weights, parameters, macs)
 
 
 def _lines(model: Model, rows: list[_Row]) -> Iterator[str]:

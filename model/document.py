@@ -92,8 +92,15 @@ MAX_WEIGHTS = 1 << 27
 """Greatest number of unpacked weights in one file."""
 
 _NAMES = {record: kind for kind, record in KINDS.items()}
+
+
+def _hints(record: type[Any]) -> Mapping[str, Any]:
+    hints = get_type_hints(record)
+    return {each.name: hints[each.name] for each in dataclasses.fields(record) if each.name != "digest"}
+
+
 _HINTS: Mapping[type, Mapping[str, Any]] = {
-    record: {name: hint for name, hint in get_type_hints(record).items() if name != "digest"}
+    record: _hints(record)
     for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, Rejection, SelfTest, TensorType)
 }
 """Type hints of the fields in a file; without the digest, since no file can contain its own."""

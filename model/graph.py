@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -71,11 +72,20 @@ class Model:
     self_test: SelfTest | None = None
     digest: str = ""
 
+    @cached_property
+    def types(self) -> Mapping[str, TensorType]:
+        """Type of every tensor, by name, the input's first."""
+        return {INPUT: self.input} | {layer.name: layer.output for layer in self.layers}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Layer]:
+        """The layers by their names."""
+        return {layer.name: layer for layer in self.layers}
+
     @property
     def output_types(self) -> tuple[TensorType, ...]:
         """Type of each output."""
-        types = {layer.name: layer.output for layer in self.layers}
-        return tuple(types[name] for name in self.outputs)
+        return tuple(self.types[name] for name in self.outputs)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -87,7 +97,7 @@ class Model:
 
         It is the type's scale; for raw accumulators of weights with a scale per channel, scale * weights.scale[c].
         """
-        layer = next(layer for layer in self.layers if layer.name == output)
+        layer = self.by_name[output]
         scale = np.array([layer.output.scale])
         if isinstance(layer, Conv | Dense) and layer.requantize is None and layer.weights.scale.shape != (1,):
             return scale * layer.weights.scale.astype(np.float64)

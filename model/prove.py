@@ -14,38 +14,9 @@ import numpy as np
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing
-from edgemeta.model.layers import (
-    Add,
-    AveragePool,
-    ChannelShuffle,
-    Clamp,
-    Concat,
-    Conv,
-    Dense,
-    Layer,
-    Lookup,
-    MaxPool,
-    Pad,
-    Product,
-    Rescale,
-    ResizeBilinear,
-    Slice,
-    TensorType,
-    Upsample,
-    inputs_of,
-)
-from edgemeta.model.prove_arithmetic import (
-    prove_accumulators,
-    prove_bias,
-    prove_clamp,
-    prove_pool_accumulators,
-    prove_requantize,
-    prove_table,
-    prove_type,
-    prove_weights,
-)
+from edgemeta.model.layers import MAX_SIDE, Layer, TensorType
+from edgemeta.model.layers.bounds import prove_type
 from edgemeta.model.prove_preprocessing import prove_preprocessing
-from edgemeta.model.prove_shapes import MAX_SIDE, infer_shape
 from edgemeta.model.prove_task import prove_task
 from edgemeta.model.require import require, require_array, require_between, require_text, require_values, shown
 
@@ -97,37 +68,15 @@ def _prove_input(kind: TensorType, preprocessing: Preprocessing) -> None:
 def _prove_layer(layer: Layer, types: Types, *, is_output: bool) -> None:
     sources = _prove_inputs(layer, types)
     prove_type(layer.output)
-    if isinstance(layer, Conv | Dense):
-        prove_weights(layer.weights)
-    shape = infer_shape(layer, tuple(source.shape for source in sources))
+    shape = layer.shape(*(source.shape for source in sources))
     for side in shape:
         require_between(side, 1, MAX_SIDE, "a side of the output's shape")
     require(shape == layer.output.shape, f"output has shape {list(layer.output.shape)}, expected {list(shape)}")
-    match layer:
-        case Conv() | Dense():
-            _prove_products(layer, sources[0], is_output=is_output)
-        case Add():
-            _prove_add(layer)
-        case Clamp():
-            require(layer.output == sources[0], "output has another type than the input")
-            prove_clamp(layer.lo, layer.hi, layer.output)
-        case Rescale():
-            prove_requantize(layer.requantize, layer.output)
-        case AveragePool():
-            prove_pool_accumulators(math.prod(layer.kernel), sources[0])
-            prove_requantize(layer.requantize, layer.output)
-        case Lookup():
-            prove_table(layer.table, layer.output)
-        case Product():
-            prove_requantize(layer.requantize, layer.output)
-        case MaxPool() | Concat() | Upsample() | Pad() | Slice() | ChannelShuffle() | ResizeBilinear():
-            for source in sources:
-                is_equal = _quantization(source) == _quantization(layer.output)
-                require(is_equal, "inputs and output do not share one quantization")
+    layer.prove(sources, is_output=is_output)
 
 
 def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
-    names = inputs_of(layer)
+    names = layer.sources
     require(len(names) > 0, "there is no input")
     for name in names:
         require(name in types, f"input {shown(name)} is not an earlier layer")
@@ -135,49 +84,11 @@ def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
     return [types[name] for name in names]
 
 
-def _prove_products(layer: Conv | Dense, source: TensorType, *, is_output: bool) -> None:
-    """Bias, accumulators, and either a requantization or the raw int32 output of the network."""
-    prove_bias(layer.bias, layer.output.shape[2])
-    prove_accumulators(layer.weights, layer.bias, source)
-    if layer.requantize is not None:
-        prove_requantize(layer.requantize, layer.output)
-        return
-    require(layer.output.bits == 32, f"output has {layer.output.bits} bits, expected 32 without requantization")
-    require(is_output, "output is not requantized, which only the network's output may be")
-    if layer.weights.scale.shape != (1,):
-        require(
-            layer.output.scale == source.scale,
-            f"raw accumulators of weights with a scale per channel have scale {layer.output.scale}, expected the "
-            f"input's, {source.scale}",
-        )
-
-
-def _prove_add(layer: Add) -> None:
-    """Within int32 by the ranges: 2 * 255 * 2**21 + 2**28 + 255 < 2**31."""
-    for multiplier in layer.multipliers:
-        require_between(multiplier, 0, 1 << 21, "multiplier")
-    require_between(layer.shift, 0, 29, "shift")
-    require(layer.output.bits <= 8, f"output has {layer.output.bits} bits, expected 1 .. 8")
-    prove_clamp(layer.lo, layer.hi, layer.output)
-
-
-def _quantization(kind: TensorType) -> tuple[int, bool, int, float]:
-    return kind.bits, kind.signed, kind.zero_point, kind.scale
-
-
 def _prove_limits(model: Model, types: Types) -> None:
     elements = sum(math.prod(kind.shape) for kind in types.values())
-    multiplications = 0
-    for layer in model.layers:
-        places = math.prod(layer.output.shape)
-        match layer:
-            case Conv():
-                multiplications += places * math.prod(layer.weights.shape[1:])
-            case MaxPool() | AveragePool():
-                multiplications += places * math.prod(layer.kernel)
-        if isinstance(layer, Conv | MaxPool | AveragePool):
-            (height, width, channels), (top, left, bottom, right) = types[layer.input].shape, layer.padding
-            elements += (height + top + bottom) * (width + left + right) * channels
+    costs = [layer.cost(types[layer.sources[0]].shape) for layer in model.layers]
+    elements += sum(padded for _, padded in costs)
+    multiplications = sum(products for products, _ in costs)
     require(elements <= MAX_ELEMENTS, f"the tensors have {elements} elements together, expected at most {MAX_ELEMENTS}")
     require(
         multiplications <= MAX_MULTIPLICATIONS,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import inputs_of
 from edgemeta.plugins.api import Backend, BackendError, Batch, Fallback, Outputs, Session
 from edgemeta.plugins.measure import Profiled
 from edgemeta.plugins.registry import choose
@@ -29,10 +28,8 @@ class UnsupportedLayerError(BackendError):
 
 def refusals_of(model: Model, backend: Backend) -> dict[str, str]:
     """Reason by layer for every layer that the backend cannot run, in execution order."""
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
-    reasons = {
-        layer.name: backend.supports(layer, [types[name] for name in inputs_of(layer)]) for layer in model.layers
-    }
+    types = model.types
+    reasons = {layer.name: backend.supports(layer, [types[name] for name in layer.sources]) for layer in model.layers}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, Concat, Conv, Dense, Layer, Product, inputs_of
+from edgemeta.model.layers import Add, Concat, Conv, Dense, Layer, Product
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ def split(model: Model, refusals: Mapping[str, str]) -> tuple[Part, ...]:
 
 def _blocks(model: Model) -> list[_Run]:
     """The shortest runs: between all places where exactly one tensor is still to be read."""
-    last_read = {name: place for place, layer in enumerate(model.layers) for name in inputs_of(layer)}
+    last_read = {name: place for place, layer in enumerate(model.layers) for name in layer.sources}
     cuts = [(0, INPUT)]
     alive = {INPUT}
     for place, layer in enumerate(model.layers):
@@ -94,7 +94,7 @@ def _one(runs: Iterator[_Run]) -> _Run:
 
 
 def _part(model: Model, run: _Run, sources: set[str], refusals: Mapping[str, str]) -> Part:
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     layers = model.layers[run.begin : run.end]
     part = replace(
         model,
@@ -115,7 +115,7 @@ def _span(layers: Sequence[Layer]) -> str:
 
 def _reading_input(layer: Layer, source: str) -> Layer:
     """The layer with another name for one of the tensors that it reads."""
-    names = tuple(INPUT if name == source else name for name in inputs_of(layer))
+    names = tuple(INPUT if name == source else name for name in layer.sources)
     match layer:
         case Add() | Product():
             return replace(layer, inputs=(names[0], names[1]))

@@ -88,7 +88,7 @@ def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Ke
 
 def tensors_of(model: Model) -> Tensors:
     """Types of all tensors, and which are packed."""
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     return Tensors(types, frozenset({INPUT, *model.outputs}))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType
 
 _L = TypeVar("_L", bound=Layer)
 
@@ -43,11 +43,11 @@ class _Chains:
 
     def __init__(self, model: Model) -> None:
         self._layers = model.layers
-        self._types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
-        self._by_name = {layer.name: layer for layer in model.layers}
-        self._readers = Counter(name for layer in model.layers for name in inputs_of(layer))
+        self._types = model.types
+        self._by_name = model.by_name
+        self._readers = Counter(name for layer in model.layers for name in layer.sources)
         self._readers.update(model.outputs)
-        self._after = {name: layer for layer in model.layers for name in inputs_of(layer)}
+        self._after = {name: layer for layer in model.layers for name in layer.sources}
         self._taken: set[str] = set()
 
     def steps(self) -> list[Step]:
@@ -59,7 +59,7 @@ class _Chains:
         return steps
 
     def _step(self, layer: Layer) -> Step:
-        match step_of(layer, [self._types[name] for name in inputs_of(layer)]):
+        match step_of(layer, [self._types[name] for name in layer.sources]):
             case ConvStep(conv):
                 return self._conv(conv)
             case PoolDenseStep(AveragePool() as pool):

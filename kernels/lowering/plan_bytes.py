@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.bilinear import bilinear_axis
-from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.graph import Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -40,8 +39,8 @@ from edgemeta.model.layers import (
     Slice,
     TensorType,
     Upsample,
-    inputs_of,
 )
+from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
 VERSION = 11
@@ -63,15 +62,15 @@ Fields: TypeAlias = Iterable[int | NDArray[Any]]
 
 def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
     """The plan of a proved model. form: of convolutions, by its number; forms: another one by a layer's name."""
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     numbers = {name: number for number, name in enumerate(types)}
     parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
     for layer in model.layers:
         operator, fields = _FIELDS[type(layer)]
-        inputs = np.array([numbers[name] for name in inputs_of(layer)])
+        inputs = np.array([numbers[name] for name in layer.sources])
         name = layer.name.encode()
         parts += [packed([len(name)]), name, packed((OPERATORS.index(operator), inputs, *_type(layer.output)))]
-        parts.append(packed(fields(layer, types[inputs_of(layer)[0]].shape, forms.get(layer.name, form))))
+        parts.append(packed(fields(layer, types[layer.sources[0]].shape, forms.get(layer.name, form))))
     return b"".join((*parts, packed([np.array([numbers[name] for name in model.outputs])])))
 
 

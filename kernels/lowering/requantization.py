@@ -20,7 +20,7 @@ class Accumulators:
     """Start values and bounds of a layer's accumulators.
 
     start: int64 [C], the bias minus zero point times weights, so that a kernel sums w * x. least, greatest: int64 [C],
-    bounds of the complete accumulator for any input (model/prove_arithmetic.py).
+    bounds of the complete accumulator for any input (model/layers/bounds.py).
     """
 
     start: NDArray[np.int64]

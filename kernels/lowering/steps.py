@@ -8,7 +8,7 @@ names of the tensors that it reads and writes.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class LayerStep:
     @property
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""
-        return inputs_of(self.layer)
+        return self.layer.sources
 
     @property
     def writes(self) -> tuple[str, ...]:

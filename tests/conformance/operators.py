@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import INT32_MAX, INT32_MIN
 from edgemeta.model.layers import (
+    MAX_SIDE,
     Add,
     AveragePool,
     Clamp,
@@ -32,7 +33,6 @@ from edgemeta.model.layers import (
     ShiftTable,
     TensorType,
 )
-from edgemeta.model.prove_shapes import MAX_SIDE
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 from tests.conformance.networks import NetworkBuilder, pooled
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, Coordinates, MaxPool, Pair, TensorType
 from edgemeta.model.prove import prove
 from edgemeta.model.reference import run, trace
@@ -100,7 +99,7 @@ def test_convolutions_equal_pytorch(case: Case) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is missing (extra `train`)")
     ((_, batch), *_) = case.batches()
     tensors = trace(case.model, batch)
-    types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
+    types = case.model.types
     for layer in case.model.layers:
         if not isinstance(layer, Conv):
             continue

@@ -5,7 +5,6 @@ ResNet-8 is left out: its shapes are among the smaller cases, and the plain sums
 
 import numpy as np
 
-from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv
 from edgemeta.model.reference import trace
 from edgemeta.model.winograd import F2, F4, convolve, most_channels
@@ -28,7 +27,7 @@ def eligible(case: Case) -> list[Conv]:
 
 @in_parts({name: case for name, case in by_name(CASES).items() if not name.startswith("resnet8")})
 def test_sums_equal_direct_convolution(case: Case) -> None:
-    types = {INPUT: case.model.input} | {layer.name: layer.output for layer in case.model.layers}
+    types = case.model.types
     for _, batch in case.batches():
         tensors = trace(case.model, batch)
         for layer in eligible(case):

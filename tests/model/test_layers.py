@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.model.layers import Add, Clamp, Concat, TensorType, inputs_of
+from edgemeta.model.layers import Add, Clamp, Concat, TensorType
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ def test_range_and_dtype(bits: int, signed: bool, lo: int, hi: int, dtype: type)
     assert (kind.lo, kind.hi, kind.dtype) == (lo, hi, dtype)
 
 
-def test_inputs_of_each_arity() -> None:
+def test_the_sources_of_each_arity() -> None:
     kind = TensorType((1, 1, 1))
-    assert inputs_of(Clamp("c", "a", kind, 0, 1)) == ("a",)
-    assert inputs_of(Add("s", ("a", "b"), kind, (1, 1), 0, 0, 1)) == ("a", "b")
-    assert inputs_of(Concat("j", ("a", "b", "c"), kind)) == ("a", "b", "c")
+    assert Clamp("c", "a", kind, 0, 1).sources == ("a",)
+    assert Add("s", ("a", "b"), kind, (1, 1), 0, 0, 1).sources == ("a", "b")
+    assert Concat("j", ("a", "b", "c"), kind).sources == ("a", "b", "c")

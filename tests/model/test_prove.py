@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model, Preprocessing
-from edgemeta.model.layers import AveragePool, Clamp, Conv, Dense, MaxPool, Multiplier, TensorType, Upsample
+from edgemeta.model.layers import MAX_SIDE, AveragePool, Clamp, Conv, Dense, MaxPool, Multiplier, TensorType, Upsample
 from edgemeta.model.prove import MAX_LAYERS, MAX_PROVENANCE_DEPTH, prove
-from edgemeta.model.prove_shapes import MAX_SIDE
 from edgemeta.model.reference import run
 from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import BinaryWeights, FixedWeights
@@ -28,7 +27,7 @@ def changed(model: Model, name: str, /, **fields: Any) -> Model:
 
 
 def layer(model: Model, name: str) -> Any:
-    return next(layer for layer in model.layers if layer.name == name)
+    return model.by_name[name]
 
 
 def with_output(model: Model, name: str, **fields: Any) -> Model:

@@ -8,7 +8,7 @@ import pytest
 
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Conv, Dense, TensorType, inputs_of
+from edgemeta.model.layers import Conv, Dense, TensorType
 from edgemeta.model.prove import _prove_layer
 from edgemeta.plugins.split import Part, split
 from tests.conformance.cases import CASES
@@ -153,11 +153,11 @@ def assert_no_worthy_end(model: Model, begin: int, end: int, refused: dict[str, 
 def alive(model: Model, place: int) -> set[str]:
     """Tensors made before a place and read from it on."""
     made = {INPUT, *(layer.name for layer in model.layers[:place])}
-    return made & {name for layer in model.layers[place:] for name in inputs_of(layer)}
+    return made & {name for layer in model.layers[place:] for name in layer.sources}
 
 
 def has_dead(model: Model) -> bool:
-    read = {name for layer in model.layers for name in inputs_of(layer)} | set(model.outputs)
+    read = {name for layer in model.layers for name in layer.sources} | set(model.outputs)
     return any(layer.name not in read for layer in model.layers)
 
 

@@ -23,7 +23,6 @@ from edgemeta.model.layers import (
     Slice,
     TensorType,
     Upsample,
-    inputs_of,
 )
 from edgemeta.toolchain.exporter.qdq_graph import QdqGraph
 from edgemeta.toolchain.exporter.tables import function_of, write_function
@@ -38,7 +37,7 @@ class NotExpressibleError(Exception):
 
 def write_layer(graph: QdqGraph, layer: Layer, types: dict[str, TensorType]) -> None:
     """Append a layer. types: of every tensor before it. Raises NotExpressibleError."""
-    sources = [types[name] for name in inputs_of(layer)]
+    sources = [types[name] for name in layer.sources]
     if isinstance(layer, Lookup):
         _write_lookup(graph, layer, sources[0])
         return
@@ -104,7 +103,7 @@ def _expect_factors(factors: NDArray[np.float64], ratios: NDArray[np.float64], t
 
 
 def _write(graph: QdqGraph, layer: Layer, name: str, sources: list[TensorType]) -> None:
-    inputs = [graph.dequantized[each] for each in inputs_of(layer)]
+    inputs = [graph.dequantized[each] for each in layer.sources]
     match layer:
         case Conv():
             values = layer.weights.decode().astype(np.int8).transpose(0, 3, 1, 2)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from edgemeta.model.bilinear import bilinear_places
+from edgemeta.model.layers.bilinear import bilinear_places
 from edgemeta.model.preprocess import in_channels
 from edgemeta.toolchain.float_model.functions import evaluate
 from edgemeta.toolchain.float_model.graph import (

@@ -173,7 +173,7 @@ class ChannelShuffle:
 
 @dataclass(frozen=True)
 class ResizeBilinear:
-    """Between two rows and two columns; where an element lies: `edgemeta.model.bilinear`."""
+    """Between two rows and two columns; where an element lies: `edgemeta.model.layers.bilinear`."""
 
     name: str
     input: str

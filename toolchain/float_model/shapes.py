@@ -5,9 +5,8 @@ from typing import get_args
 import numpy as np
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.layers import Coordinates
+from edgemeta.model.layers import Coordinates, slide
 from edgemeta.model.prove_preprocessing import prove_colour
-from edgemeta.model.prove_shapes import slide
 from edgemeta.model.prove_task import prove_outputs
 from edgemeta.model.require import shown
 from edgemeta.toolchain.errors import FloatModelError

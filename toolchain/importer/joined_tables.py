@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import rounding_shift, saturate
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Layer, Lookup, Multiplier, Product, Rescale, TensorType, inputs_of
+from edgemeta.model.layers import Layer, Lookup, Multiplier, Product, Rescale, TensorType
 
 
 def join_tables(layers: Sequence[Layer], image: TensorType, outputs: Sequence[str]) -> tuple[Layer, ...]:
     """The same network with fewer layers; outputs keep their names and integers."""
-    readers = Counter(name for layer in layers for name in inputs_of(layer))
+    readers = Counter(name for layer in layers for name in layer.sources)
     types = {INPUT: image} | {layer.name: layer.output for layer in layers}
     tables: dict[str, Lookup] = {}
     result: dict[str, Layer] = {}

@@ -185,7 +185,7 @@ def _real_precision(model: FloatModel, integer: Model, real: RealForm, images: B
 
 def _error(network: BitNetwork, scheme: Binary, integer: Model, name: str, bases: int) -> LayerDecomposition:
     weight = network.weights[name]
-    found = next(layer for layer in integer.layers if layer.name == name)
+    found = integer.by_name[name]
     assert isinstance(found, Conv | Dense)
     decoded = found.weights.decode() * found.weights.scale.reshape(-1, *[1] * (weight.ndim - 1))
     signal = float(np.square(weight, dtype=np.float64).sum())

@@ -133,7 +133,7 @@ class Expected:
 
 def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np.float64]:
     """The real numbers that an output's integers represent."""
-    kind = next(layer.output for layer in model.layers if layer.name == output)
+    kind = model.types[output]
     values: NDArray[np.float64] = (integers.astype(np.float64) - kind.zero_point) * model.steps(output)
     return values
 

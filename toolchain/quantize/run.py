@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import inputs_of
 from edgemeta.model.self_test import flat
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
 from edgemeta.plugins.registry import choose
@@ -76,6 +75,6 @@ def needed(model: Model, outputs: Iterable[str]) -> Model:
     layers = []
     for layer in reversed(model.layers):
         if layer.name in wanted:
-            wanted |= set(inputs_of(layer)) - {INPUT}
+            wanted |= set(layer.sources) - {INPUT}
             layers.append(layer)
     return replace(model, layers=tuple(reversed(layers)), outputs=names)

@@ -5,6 +5,7 @@ The result of each function is that of `model.reference`, bit for bit. Rounding 
 clamping ends it outside of its limits.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,35 +14,32 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
-from edgemeta.model.bilinear import BILINEAR_BITS, BilinearAxis, bilinear_axis
 from edgemeta.model.layers import (
     Add,
     AveragePool,
-    ChannelShuffle,
     Clamp,
-    Concat,
     Conv,
     Dense,
     Layer,
     Lookup,
     MaxPool,
+    Moving,
     Multiplier,
-    Pad,
     Padding,
     Product,
     Requantize,
     Rescale,
     ResizeBilinear,
-    Slice,
     TensorType,
-    Upsample,
-    inputs_of,
 )
+from edgemeta.model.layers.bilinear import BILINEAR_BITS, BilinearAxis, bilinear_axis
 
 
-def run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorType], weights: Tensor | None) -> Tensor:
+def run_layer(
+    layer: Layer, tensors: dict[str, Tensor], types: Mapping[str, TensorType], weights: Tensor | None
+) -> Tensor:
     """The output of a layer; tensors, types: by name. weights: whole numbers, as the layer decodes them."""
-    names = inputs_of(layer)
+    names = layer.sources
     values = [tensors[name] for name in names]
     x, zero_point = values[0], types[names[0]].zero_point
     match layer:
@@ -73,23 +71,14 @@ def run_layer(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorT
             padded = functional.pad(x - zero_point, _sides(layer.padding))
             sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)
             return _requantized(sums, layer.requantize, layer.output)
-        case Concat():
-            return torch.cat(values, 1)
-        case Upsample():
-            return x.repeat_interleave(layer.factor[0], 2).repeat_interleave(layer.factor[1], 3)
         case Lookup():
             return _looked_up(layer.table, x, -128 if types[names[0]].signed else 0)
         case Product():
             factors = (x - zero_point) * (values[1] - types[names[1]].zero_point)
             return _requantized(factors, layer.requantize, layer.output)
-        case Pad():
-            return _padded(x, layer)
-        case Slice():
-            kept = [slice(*ends) for ends in zip(layer.start, layer.stop, layer.step, strict=True)]
-            return x[:, kept[2], kept[0], kept[1]]
-        case ChannelShuffle():
-            order = torch.arange(x.shape[1]).reshape(layer.groups, -1).T.flatten()
-            return x[:, order]
+        case Moving():
+            moved: Tensor = layer.move(*(value.permute(0, 2, 3, 1) for value in values), fill=layer.output.zero_point)
+            return moved.permute(0, 3, 1, 2)
         case ResizeBilinear():
             sums = x
             for axis in (0, 1):
@@ -166,18 +155,6 @@ def _sides(padding: Padding) -> tuple[int, int, int, int]:
     """Top, left, bottom, right in the order of PyTorch."""
     top, left, bottom, right = padding
     return left, right, top, bottom
-
-
-def _padded(x: Tensor, layer: Pad) -> Tensor:
-    height, width, channels = layer.output.shape
-    result = x.new_full((len(x), channels, height, width), layer.output.zero_point)
-    top, left, _, _ = layer.padding
-    rows, columns = (
-        slice(begin, begin + (size - 1) * spacing + 1, spacing)
-        for begin, size, spacing in zip((top, left), x.shape[2:], layer.spacing, strict=True)
-    )
-    result[:, :, rows, columns] = x
-    return result
 
 
 def _between(x: Tensor, axis: BilinearAxis, number: int) -> Tensor:

@@ -41,7 +41,7 @@ class IntegerNetwork(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
-        self._types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+        self._types = model.types
         self._bits: dict[str, int] = {}
         for layer in model.layers:
             if not isinstance(layer, Conv | Dense):

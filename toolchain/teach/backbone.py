@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Layer, Shape, inputs_of
-from edgemeta.model.prove_shapes import infer_shape
+from edgemeta.model.layers import Layer, Shape
 from edgemeta.model.require import shown
 from edgemeta.toolchain.errors import TeachError
 
@@ -73,7 +72,7 @@ def layers_for(model: Model, plan: Plan) -> tuple[Layer, ...]:
     wanted = set(plan.grids)
     for layer in reversed(model.layers):
         if layer.name in wanted:
-            wanted |= set(inputs_of(layer))
+            wanted |= set(layer.sources)
     kept = [layer for layer in model.layers if layer.name in wanted]
     return tuple(replace(layer, output=replace(layer.output, shape=shapes[layer.name])) for layer in kept)
 
@@ -82,9 +81,9 @@ def _shapes(model: Model, shape: Shape) -> dict[str, Shape]:
     """Shapes of all tensors that an image of this shape gives; those after a layer that it does not fit are absent."""
     shapes = {INPUT: shape}
     for layer in model.layers:
-        if all(name in shapes for name in inputs_of(layer)):
+        if all(name in shapes for name in layer.sources):
             try:
-                shapes[layer.name] = infer_shape(layer, tuple(shapes[name] for name in inputs_of(layer)))
+                shapes[layer.name] = layer.shape(*(shapes[name] for name in layer.sources))
             except ModelError:  # such as a dense layer, which has one input size
                 continue
     return shapes

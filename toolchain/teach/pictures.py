@@ -67,7 +67,7 @@ def look_at(
     kept: list[int] = []
     thumbnails = []
     sums: dict[str, list[NDArray[np.int32]]] = {name: [] for name in plan.grids}
-    types = {layer.name: layer.output for layer in network.layers}
+    types = network.types
     digest = hashlib.sha256()
     prepared = _preparer(network)
     count = view_count(len(files))

@@ -122,7 +122,7 @@ def _draft(backbone: Model, plan: Plan, crop: Crop, labels: tuple[str, ...]) -> 
 
 
 def _measured(pictures: Pictures, network: Model) -> Mapping[str, Channels]:
-    types = {layer.name: layer.output for layer in network.layers}
+    types = network.types
     return {name: measure_channels(sums[:, 0], types[name], sums.shape[2]) for name, sums in pictures.sums.items()}
 
 

@@ -1,6 +1,6 @@
 // C interface of the CPU library: a program takes a network as one block of bytes, then runs it.
 //
-// The bytes are those of kernels/lowering/plan_bytes.py; integers are those of the model file (model/layers.py). Any
+// The bytes are those of kernels/lowering/plan_bytes.py; integers are those of the model file (model/layers/). Any
 // bytes can be given: what does not fit is an error. Functions that can fail return a negative number, or null, and
 // write an error text to `error` (at least EM_ERROR_BYTES long). The caller may free the bytes after the call.
 #pragma once

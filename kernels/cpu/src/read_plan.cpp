@@ -213,7 +213,7 @@ class Reader {
     return weights;
   }
 
-  // prove_arithmetic.prove_accumulators
+  // layers/bounds.prove_accumulators
   static void require_sums_fit(const TensorType& from, const int32_t* weights, int64_t count, int64_t bias) {
     int64_t positive = 0, negative = 0;
     for (int64_t i = 0; i < count; ++i) (weights[i] > 0 ? positive : negative) += weights[i];
@@ -244,7 +244,7 @@ class Reader {
     count(rows * columns * from.channels);
   }
 
-  // prove_shapes.slide, but that a window of a convolution may lie in the padding: its sum is the bias.
+  // layers/operator.slide, but that a window of a convolution may lie in the padding: its sum is the bias.
   static int64_t places(int64_t side, int64_t kernel, int64_t dilation, int64_t stride, int64_t before, int64_t after) {
     const int64_t covered = (kernel - 1) * dilation + 1, free = side + before + after - covered;
     require(free >= 0, "the kernel is larger than the padded input");

@@ -12,7 +12,7 @@ from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, D
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
 from edgemeta.kernels.lowering.requantization import product_of_tensors, sum_accumulators
 from edgemeta.kernels.lowering.steps import LayerStep, Step
-from edgemeta.model.layers import Add, Clamp, Lookup, Product, Rescale, inputs_of
+from edgemeta.model.layers import Add, Clamp, Lookup, Product, Rescale
 
 _THREADS = 128
 _Elementwise = Add | Clamp | Lookup | Product | Rescale
@@ -25,7 +25,7 @@ def candidates(step: Step, tensors: Tensors, _: Architecture) -> Iterable[Candid
 
 
 def _launch(layer: _Elementwise, tensors: Tensors, buffers: Buffers) -> Launch:
-    source, output = buffers[inputs_of(layer)[0]], buffers[layer.name]
+    source, output = buffers[layer.sources[0]], buffers[layer.name]
     height, width, channels = layer.output.shape
     fours = -(-channels // 4)
     items = height * width * fours

@@ -7,7 +7,7 @@ Forms, of which the cheapest exact one is chosen for the whole layer (`requantiz
 - CONVERTED_LINE: the same with X = float(acc + offset), for scaled accumulators or a steep slope.
 - FINE_LINE: a line with its slope in two floats, X = float(acc).
 - SHIFTED_LINE: shift, then a line instead of a table: clamp(round(t p + B, q)), checked on all 256 entries.
-- MULTIPLIER: the 64-bit product of model/layers.py.
+- MULTIPLIER: the 64-bit product of model/layers/types.py.
 - TABLE: shift, clamp, one byte of the channel's table.
 
 Each channel has eight consecutive int32, two 16-byte loads: start, slope or multiplier, addend or shift, offset; lo,

@@ -10,7 +10,7 @@ from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tenso
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
 from edgemeta.kernels.lowering.steps import LayerStep, Step
-from edgemeta.model.layers import ChannelShuffle, Concat, Pad, Slice, Upsample, inputs_of
+from edgemeta.model.layers import ChannelShuffle, Concat, Pad, Slice, Upsample
 
 MOST_PARTS = 32
 """Tensors that one launch concatenates: the kernel has a parameter for each."""
@@ -26,7 +26,7 @@ def candidates(step: Step, _tensors: Tensors, _architecture: Architecture) -> It
 
 
 def _launch(layer: _Copy, buffers: Buffers) -> Launch:
-    sources, output = [buffers[name] for name in inputs_of(layer)], buffers[layer.name]
+    sources, output = [buffers[name] for name in layer.sources], buffers[layer.name]
     height, width, channels = layer.output.shape
     of_part = [channels] if len(sources) == 1 else [source.kind.shape[2] for source in sources]
     firsts = np.cumsum([0, *of_part]).tolist()

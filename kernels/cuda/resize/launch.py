@@ -10,8 +10,8 @@ from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tenso
 from edgemeta.kernels.cuda.plan.launch_plan import Constant, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import tensor_defines
 from edgemeta.kernels.lowering.steps import LayerStep, Step
-from edgemeta.model.bilinear import BILINEAR_BITS, bilinear_axis
 from edgemeta.model.layers import ResizeBilinear
+from edgemeta.model.layers.bilinear import BILINEAR_BITS, bilinear_axis
 
 _THREADS = 128
 

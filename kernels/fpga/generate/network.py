@@ -24,7 +24,7 @@ from edgemeta.kernels.fpga.generate.supported import unsupported
 from edgemeta.kernels.lowering.requantization import fold_clamps
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType
 
 _SLACK = 64
 """Words of a residual FIFO beyond the computed need."""
@@ -61,7 +61,7 @@ def plan_network(model: Model, foldings: Mapping[str, Folding], *, constant: boo
     engines cannot run.
     """
     _check(model)
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     readers = _readers(model)
     clamps, merged = _clamps_after(model, readers)
     ranges = {INPUT: Range(model.input.lo, model.input.hi)}
@@ -72,7 +72,7 @@ def plan_network(model: Model, foldings: Mapping[str, Folding], *, constant: boo
             continue
         layer_clamps = clamps.get(layer.name, ())
         engine = _engine(layer, types, ranges, layer_clamps, foldings, constant)
-        engine = replace(engine, reads=tuple(renamed.get(name, name) for name in inputs_of(layer)))
+        engine = replace(engine, reads=tuple(renamed.get(name, name) for name in layer.sources))
         if layer_clamps:
             engine = replace(engine, layers=(layer.name, *(clamp.name for clamp in layer_clamps)))
         for clamp in layer_clamps:
@@ -85,9 +85,9 @@ def plan_network(model: Model, foldings: Mapping[str, Folding], *, constant: boo
 
 
 def _check(model: Model) -> None:
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     for layer in model.layers:
-        reason = unsupported(layer, [types[name] for name in inputs_of(layer)])
+        reason = unsupported(layer, [types[name] for name in layer.sources])
         if reason is not None:
             raise FpgaError(f"{model.name}: layer {layer.name!r}: {reason}")
     if len(model.outputs) != 1:
@@ -107,7 +107,7 @@ def _check(model: Model) -> None:
 def _readers(model: Model) -> dict[str, int]:
     counts = {INPUT: 0} | {layer.name: 0 for layer in model.layers}
     for layer in model.layers:
-        for name in inputs_of(layer):
+        for name in layer.sources:
             counts[name] += 1
     for name in model.outputs:
         counts[name] += 1
@@ -116,7 +116,7 @@ def _readers(model: Model) -> dict[str, int]:
 
 def _clamps_after(model: Model, readers: Mapping[str, int]) -> tuple[dict[str, tuple[Clamp, ...]], set[str]]:
     """Clamps that the engine of an earlier layer includes, by that layer, and the names of all of them."""
-    by_name = {layer.name: layer for layer in model.layers}
+    by_name = model.by_name
     host: dict[str, str] = {}
     found: dict[str, tuple[Clamp, ...]] = {}
     for layer in model.layers:

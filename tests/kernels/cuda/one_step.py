@@ -87,13 +87,13 @@ def fixed(values: NDArray[np.int8]) -> FixedWeights:
 
 def step_of(model: Model) -> tuple[ConvStep, Tensors]:
     """The whole network as one step between ringed buffers."""
-    layers = {layer.name: layer for layer in model.layers}
+    layers = model.by_name
     conv, add, clamp, shortcut = (layers.get(name) for name in ("conv", "add", "clamp", "shortcut"))
     assert isinstance(conv, Conv)
     assert add is None or isinstance(add, Add)
     assert shortcut is None or isinstance(shortcut, Conv)
     after = (clamp,) if isinstance(clamp, Clamp) else ()
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     return ConvStep(conv, add, INPUT if add else None, after, shortcut), Tensors(types, frozenset())
 
 

@@ -94,7 +94,7 @@ def test_tensors_that_all_their_steps_take_as_nibbles_are_stored_so() -> None:
 def writer(model: Model, name: str) -> tuple[Step, Tensors]:
     """The step that writes a tensor, and the types."""
     step = next(each for each in fuse(model) if name in each.writes)
-    types = {INPUT: model.input} | {layer.name: layer.output for layer in model.layers}
+    types = model.types
     return step, Tensors(types, frozenset({INPUT, *model.outputs}))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgemeta.kernels.lowering.fusion import fuse, step_of
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorType, inputs_of
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorType
 from edgemeta.model.weights import BinaryWeights
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder
@@ -32,10 +32,10 @@ def assert_sound(model: Model, steps: tuple[Step, ...]) -> None:
     for step in steps:
         members = {layer.name for layer in step.layers}
         for layer in step.layers:
-            for name in inputs_of(layer):
+            for name in layer.sources:
                 assert name in written or name in members, f"{layer.name} reads {name}, which nobody wrote"
     for name in inside:
-        assert sum(name in inputs_of(layer) for layer in model.layers) == 1
+        assert sum(name in layer.sources for layer in model.layers) == 1
 
 
 @st.composite

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.model.prove_arithmetic import prove_weights
+from edgemeta.model.layers.bounds import prove_weights
 from edgemeta.toolchain.decompose.binary import decompose
 from edgemeta.toolchain.decompose.integer import REACH, integer_form
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model, Preprocessing
-from edgemeta.model.layers import inputs_of
 from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
 from edgemeta.toolchain.importer.tflite_network import import_tflite
@@ -113,7 +112,7 @@ def _model(made: IntegerNetwork) -> Model:
 
 
 def _tensors(made: IntegerNetwork, image: Array) -> dict[str, Array]:
-    types = {INPUT: made.input} | {layer.name: layer.output for layer in made.layers}
+    types = made.types
     tensors = {INPUT: image}
     for layer in made.layers:
         tensors[layer.name] = reference._run_layer(layer, tensors, types)
@@ -122,10 +121,10 @@ def _tensors(made: IntegerNetwork, image: Array) -> dict[str, Array]:
 
 def _layer_by_layer(kernels: ReferenceKernels, made: IntegerNetwork, image: Array) -> NDArray[np.int64]:
     """Of each layer whose tensor the file has: its integers for those that LiteRT has in front of it."""
-    types = {INPUT: made.input} | {layer.name: layer.output for layer in made.layers}
+    types = made.types
     tensors, counts = {INPUT: image}, np.zeros(256, np.int64)
     for layer in made.layers:
-        found = reference._run_layer(layer, {name: tensors[name] for name in inputs_of(layer)}, types)
+        found = reference._run_layer(layer, {name: tensors[name] for name in layer.sources}, types)
         theirs = kernels.map(layer.name, layer.output.shape)
         if theirs is not None:
             counts += _counted(theirs.ravel().astype(int), found.ravel().astype(int))

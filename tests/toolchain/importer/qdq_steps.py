@@ -11,7 +11,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import TensorType, inputs_of
+from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
 from edgemeta.toolchain.importer.onnx_network import import_onnx
 from tests.toolchain.importer.litert import Steps, _counted, _tensors, _trimmed
@@ -76,7 +76,7 @@ def qdq_steps(path: Path, images: Array) -> Steps:
     """Compare the integer network of a QDQ file with ONNX Runtime on real images [N, C, H, W]."""
     runtime = QdqRuntime(path)
     made = runtime.made
-    types = {INPUT: made.input} | {layer.name: layer.output for layer in made.layers}
+    types = made.types
     outputs, layers, same = np.zeros(256, np.int64), np.zeros(256, np.int64), 0
     for image in images[:, np.newaxis]:
         theirs = runtime(image)
@@ -84,7 +84,7 @@ def qdq_steps(path: Path, images: Array) -> Steps:
         tensors = {INPUT: np.clip(first, made.input.lo, made.input.hi).astype(made.input.dtype)}
         whole = _tensors(made, tensors[INPUT])
         for layer in made.layers:
-            found = reference._run_layer(layer, {name: tensors[name] for name in inputs_of(layer)}, types)
+            found = reference._run_layer(layer, {name: tensors[name] for name in layer.sources}, types)
             known = theirs.get(layer.name)
             if known is not None:
                 integers = _as_map(known, layer.output)

@@ -99,7 +99,7 @@ def test_nothing_multiplies(network: FloatModel, images: Any) -> None:
 def test_every_tensor_is_near_its_float_tensor(network: FloatModel, images: Any, pixels: Any) -> None:
     exact, integer = made(network, images)
     found, wanted = trace(integer, images(exact)), all_tensors(exact, network_input(exact, pixels))
-    types = {layer.name: layer.output for layer in integer.layers}
+    types = integer.types
     for block in blocks_of(exact)[:-1]:
         limits = (types[block.name].lo * types[block.name].scale, types[block.name].hi * types[block.name].scale)
         off = np.abs(real(integer, block.name, found[block.name]) - np.clip(wanted[block.after], *limits))

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.model.prove_arithmetic import prove_weights
+from edgemeta.model.layers.bounds import prove_weights
 from edgemeta.toolchain.quantize.weight_schemes import Binary, Fixed, PowerOfTwo, weight_scheme
 
 SCHEMES = ("binary", "fixed", "power-of-two")

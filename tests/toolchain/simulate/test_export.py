@@ -120,7 +120,7 @@ def test_powers_of_two_and_widths_are_kept() -> None:
     model = exported(network, images)
     convolutions = [layer for layer in model.layers if isinstance(layer, Conv)]
     assert all(isinstance(layer.weights, PowerOfTwoWeights) and layer.weights.bits == 3 for layer in convolutions)
-    types = {layer.name: layer.output for layer in model.layers}
+    types = model.types
     assert (types["conv0"].bits, types["conv0"].signed, types["conv0"].zero_point) == (5, False, 0)
 
 

@@ -52,7 +52,7 @@ def test_the_features_of_the_fit_are_those_of_the_model(taught: Taught, states: 
     network = replace(model, outputs=tuple(plan.grids))
     files = chosen(list_class_folders(states, print))
     pictures = look_at(files, network, plan, None, print, silent)
-    layers = {layer.name: layer for layer in model.layers}
+    layers = model.by_name
     table = make_table(pictures, layers, plan, np.ones(layers["teach.logits"].weights.shape[1]))
     seen = []
     for name in files.names:

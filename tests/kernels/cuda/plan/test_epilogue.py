@@ -79,7 +79,7 @@ kinds = st.tuples(st.booleans(), st.floats(0, 1)).map(
 def test_additions(
     a: TensorType, b: TensorType, y: TensorType, ma: int, mb: int, shift: int, own_is_first: bool
 ) -> None:
-    """The device's formula modulo 2**32 against that of model/layers.py, on the ends and on random integers."""
+    """The device's formula modulo 2**32 against that of model/layers/types.py, on the ends and on random integers."""
     add = Add("add", ("a", "b"), y, (ma, mb), shift, y.lo, y.hi)
     own = 0 if own_is_first else 1
     defines = dict(addition_defines(add, own, Tensors({"a": a, "b": b, "add": y}, frozenset())))

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import INT32_MAX, INT32_MIN
-from edgemeta.model.layers import Multiplier, Requantize, TensorType
+from edgemeta.model.layers.types import Multiplier, Requantize, TensorType
 from edgemeta.model.require import require, require_array, require_between, require_values
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 
@@ -53,7 +53,7 @@ def prove_bias(bias: NDArray[np.int32] | None, channels: int) -> None:
 
 
 def prove_requantize(requantize: Requantize, output: TensorType) -> None:
-    """Dtypes, shapes and ranges are as documented in `layers`, and every result lies in the output type."""
+    """Dtypes, shapes and ranges are as documented in `types`, and every result lies in the output type."""
     channels = output.shape[2]
     require(output.bits <= 8, f"output has {output.bits} bits, expected 1 .. 8 after requantization")
     per_channel = ((1,), (channels,))

@@ -1,4 +1,4 @@
-"""Where the elements of a bilinear resize lie between the elements of its input, exactly: layers.ResizeBilinear."""
+"""Where the elements of a bilinear resize lie between the elements of its input, exactly: `resize.ResizeBilinear`."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,7 +7,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Coordinates
+from edgemeta.model.layers.types import Coordinates
 
 BILINEAR_BITS = 11
 """A weight is a multiple of 2**-11: a sum of four products of 255 and two weights stays below 2**30."""

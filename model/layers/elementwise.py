@@ -1,0 +1,138 @@
+"""Layers that compute element by element."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.fixedpoint import rounding_shift, saturate
+from edgemeta.model.layers.bounds import prove_clamp, prove_requantize, prove_table
+from edgemeta.model.layers.operator import Operator, centred, looked_up, requantized
+from edgemeta.model.layers.types import Pair, Requantize, Shape, Tensor, TensorType
+from edgemeta.model.require import require, require_between
+
+
+@dataclass(frozen=True)
+class Add(Operator):
+    """y = clamp(zy + round(ma * (a - za) + mb * (b - zb), shift), lo, hi), all of it within int32.
+
+    `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: TensorType
+    multipliers: Pair
+    shift: int
+    lo: int
+    hi: int
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        first, second = inputs
+        require(first == second, f"inputs have shapes {list(first)} and {list(second)}, expected equal ones")
+        return first
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """Within int32 by the ranges: 2 * 255 * 2**21 + 2**28 + 255 < 2**31."""
+        for multiplier in self.multipliers:
+            require_between(multiplier, 0, 1 << 21, "multiplier")
+        require_between(self.shift, 0, 29, "shift")
+        require(self.output.bits <= 8, f"output has {self.output.bits} bits, expected 1 .. 8")
+        prove_clamp(self.lo, self.hi, self.output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        a, b = (centred(value, source) for value, source in zip(values, sources, strict=True))
+        rounded = rounding_shift(self.multipliers[0] * a + self.multipliers[1] * b, self.shift)
+        return saturate(rounded + self.output.zero_point, self.lo, self.hi, self.output.dtype)
+
+
+@dataclass(frozen=True)
+class Clamp(Operator):
+    """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer includes them."""
+
+    name: str
+    input: str
+    output: TensorType
+    lo: int
+    hi: int
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        require(self.output == sources[0], "output has another type than the input")
+        prove_clamp(self.lo, self.hi, self.output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        return saturate(values[0], self.lo, self.hi, self.output.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Rescale(Operator):
+    """Elementwise requantization: acc = x - zx. Changes bits, zero point or scale, or applies a table."""
+
+    name: str
+    input: str
+    output: TensorType
+    requantize: Requantize
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        prove_requantize(self.requantize, self.output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        return requantized(centred(values[0], sources[0]), self.requantize, self.output)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Operator):
+    """y = table[c][x - least], `least` the least integer of the input's dtype: -128 if signed, 0 if not.
+
+    table [C, 256] or [1, 256] of the output's dtype. Any function of one element, such as sigmoid and swish.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    table: NDArray[np.int8] | NDArray[np.uint8]
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        prove_table(self.table, self.output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        return looked_up(self.table, values[0].astype(np.int64) - np.iinfo(values[0].dtype).min)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Operator):
+    """Elementwise product: acc = (a - za) * (b - zb), requantized.
+
+    b has the shape of a, or (1, 1, C): one factor per channel, as in squeeze-and-excite.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: TensorType
+    requantize: Requantize
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        first, second = inputs
+        expected = "an equal one or one factor per channel"
+        is_fit = second in (first, (1, 1, first[2]))
+        require(is_fit, f"inputs have shapes {list(first)} and {list(second)}, expected {expected}")
+        return first
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        prove_requantize(self.requantize, self.output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        a, b = (centred(value, source) for value, source in zip(values, sources, strict=True))
+        return requantized(a * b, self.requantize, self.output)

@@ -1,0 +1,148 @@
+"""What every layer says of itself: what it reads, its rule of shape, its proof and its integers."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from edgemeta.model.fixedpoint import rounding_shift, saturate
+from edgemeta.model.layers.types import Padding, Pair, Requantize, Shape, ShiftTable, Tensor, TensorType
+from edgemeta.model.require import require, require_between
+
+MAX_SIDE = 1 << 16
+"""Greatest height, width, channel count, stride and factor."""
+
+
+class Operator:
+    """A layer of an integer network: one record, with its one rule of shape and its exact integers.
+
+    name: of the layer and of its output tensor. output: the type of that tensor.
+    """
+
+    name: str
+    output: TensorType
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the tensors that the layer reads: its field `input` or `inputs`."""
+        names: tuple[str, ...] = self.inputs if hasattr(self, "inputs") else (self.input,)  # type: ignore[attr-defined]
+        return names
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """Shape (H, W, C) of the output for those of the inputs. Raises ModelError if the layer cannot run on them."""
+        return inputs[0]
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """Raise ModelError unless every integer is in range, whatever the input; the shapes have been proved.
+
+        sources: types of the inputs. is_output: whether the network gives this tensor.
+        """
+        raise NotImplementedError
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """The output [N, H, W, C] of inputs [N, H, W, C] of these types; exact, as the layer's docstring defines it."""
+        raise NotImplementedError
+
+    def cost(self, source: Shape) -> tuple[int, int]:
+        """Multiplications or additions for one image, and elements of a padded copy of the input, both for limits."""
+        return 0, 0
+
+
+class Homogeneous(Operator):
+    """A layer whose inputs and output share one quantization."""
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        for source in sources:
+            is_equal = _quantization(source) == _quantization(self.output)
+            require(is_equal, "inputs and output do not share one quantization")
+
+
+class Moving(Homogeneous):
+    """A layer that only moves elements: integers, reals and PyTorch tensors alike."""
+
+    def move(self, *values: Any, fill: float) -> Any:
+        """The output [N, H, W, C] of NumPy arrays or PyTorch tensors [N, H, W, C]; `fill` stands where nothing was."""
+        raise NotImplementedError
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        moved: Tensor = self.move(*values, fill=self.output.zero_point)
+        return moved
+
+
+class Windowed(Operator):
+    """A layer with a kernel that slides over the padded input."""
+
+    stride: Pair
+    padding: Padding
+
+    @property
+    def covered(self) -> Pair:
+        """Rows and columns from the first to the last element under the kernel."""
+        raise NotImplementedError
+
+    @property
+    def products(self) -> int:
+        """Products or terms of one element of the output."""
+        return math.prod(self.covered)
+
+    def cost(self, source: Shape) -> tuple[int, int]:
+        """As `Operator.cost`."""
+        (height, width, channels), (top, left, bottom, right) = source, self.padding
+        padded = (height + top + bottom) * (width + left + right) * channels
+        return math.prod(self.output.shape) * self.products, padded
+
+    def windows(self, x: Tensor, fill: float) -> Tensor:
+        """View [N, H', W', KH, KW, C] of the elements under the kernel at each position, padded with `fill`."""
+        top, left, bottom, right = self.padding
+        padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+        windows = sliding_window_view(padded, self.covered, axis=(1, 2))[:, :: self.stride[0], :: self.stride[1]]
+        return windows.transpose(0, 1, 2, 4, 5, 3)
+
+
+def slide(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
+    """Positions of a kernel: (H + top + bottom - KH) // stride + 1 rows, columns alike.
+
+    Padding is smaller than the kernel on every side, so that each position has at least one element of the input.
+    """
+    sizes = []
+    for axis, name in enumerate(("rows", "columns")):
+        before, after, side = padding[axis], padding[axis + 2], kernel[axis]
+        require_between(side, 1, MAX_SIDE, f"the kernel's {name}")
+        require_between(stride[axis], 1, MAX_SIDE, f"the stride's {name}")
+        for amount in (before, after):
+            require_between(amount, 0, side - 1, f"the padding's {name}")
+        free = shape[axis] + before + after - side
+        require(free >= 0, f"the kernel has {side} {name}, the padded input {free + side}")
+        sizes.append(free // stride[axis] + 1)
+    return sizes[0], sizes[1]
+
+
+def centred(x: Tensor, source: TensorType) -> NDArray[np.int64]:
+    """Subtract the zero point, in int64."""
+    return x.astype(np.int64) - source.zero_point
+
+
+def looked_up(table: Tensor, columns: NDArray[np.int64]) -> Tensor:
+    """Entries of a table [C, 256] or [1, 256] at columns [N, H, W, C]."""
+    row = np.arange(columns.shape[3]) if len(table) > 1 else 0
+    entries: Tensor = table.ravel().take(256 * row + columns)
+    return entries
+
+
+def requantized(accumulators: NDArray[np.int64], requantize: Requantize | None, output: TensorType) -> Tensor:
+    """Accumulators [N, H, W, C] to the output type, per channel; without `requantize` they stay int32."""
+    if requantize is None:
+        return accumulators.astype(np.int32)
+    if isinstance(requantize, ShiftTable):
+        return looked_up(requantize.table, np.clip(rounding_shift(accumulators, requantize.shift), -128, 127) + 128)
+    rounded = rounding_shift(accumulators * requantize.multiplier.astype(np.int64), requantize.shift)
+    return saturate(rounded + output.zero_point, requantize.lo, requantize.hi, output.dtype)
+
+
+def _quantization(kind: TensorType) -> tuple[int, bool, int, float]:
+    return kind.bits, kind.signed, kind.zero_point, kind.scale

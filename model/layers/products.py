@@ -1,0 +1,151 @@
+"""Layers with weights: sums of products.
+
+The sums are computed as float64 matrix products, which is exact: `prove` has shown that every accumulator, and every
+partial sum without the bias, is an integer far below 2**53 in magnitude.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.model.layers.bounds import prove_accumulators, prove_bias, prove_requantize, prove_weights
+from edgemeta.model.layers.operator import MAX_SIDE, Operator, Windowed, centred, requantized, slide
+from edgemeta.model.layers.types import Padding, Pair, Requantize, Shape, Tensor, TensorType
+from edgemeta.model.require import require, require_between
+from edgemeta.model.weights import Weights
+
+BLOCK_ELEMENTS = 1 << 18
+"""Greatest number of float64 elements that one matrix product reads: about the cache of one core."""
+
+
+class Weighted(Operator):
+    """A layer with weights [O, ...] and a bias [O] or None, whose int32 accumulators are requantized or given."""
+
+    weights: Weights
+    bias: NDArray[np.int32] | None
+    requantize: Requantize | None
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """Bias, accumulators, and either a requantization or the raw int32 output of the network."""
+        (source,) = sources
+        prove_bias(self.bias, self.output.shape[2])
+        prove_accumulators(self.weights, self.bias, source)
+        if self.requantize is not None:
+            prove_requantize(self.requantize, self.output)
+            return
+        require(self.output.bits == 32, f"output has {self.output.bits} bits, expected 32 without requantization")
+        require(is_output, "output is not requantized, which only the network's output may be")
+        if self.weights.scale.shape != (1,):
+            require(
+                self.output.scale == source.scale,
+                f"raw accumulators of weights with a scale per channel have scale {self.output.scale}, expected the "
+                f"input's, {source.scale}",
+            )
+
+    def _requantized(self, sums: NDArray[np.int64]) -> Tensor:
+        return requantized(sums if self.bias is None else sums + self.bias, self.requantize, self.output)
+
+
+@dataclass(frozen=True, eq=False)
+class Conv(Weighted, Windowed):
+    """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
+
+    weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
+    v * dilation columns right of the window's corner, so the kernel covers (KH - 1) * dilation + 1 rows; output
+    H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model
+    output only); the output's scale is the input's if the weights have a scale per channel.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    weights: Weights
+    bias: NDArray[np.int32] | None = None
+    stride: Pair = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    groups: int = 1
+    requantize: Requantize | None = None
+    dilation: Pair = (1, 1)
+
+    @property
+    def covered(self) -> Pair:
+        """Rows and columns from the first to the last tap of the kernel."""
+        (height, width), (down, right) = self.weights.shape[1:3], self.dilation
+        return (height - 1) * down + 1, (width - 1) * right + 1
+
+    @property
+    def products(self) -> int:
+        """Products of one element of the output."""
+        return math.prod(self.weights.shape[1:])
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        prove_weights(self.weights)
+        shape = self.weights.shape
+        require(len(shape) == 4, f"weights have shape {list(shape)}, expected [O, KH, KW, I]")
+        channels, depth = shape[0], shape[3]
+        require_between(self.groups, 1, channels, "groups")
+        require(
+            inputs[0][2] == depth * self.groups and channels % self.groups == 0,
+            f"weights have shape {list(shape)} in {self.groups} groups, which does not fit {inputs[0][2]} input "
+            "channels",
+        )
+        for axis, name in enumerate(("rows", "columns")):
+            require_between(self.dilation[axis], 1, MAX_SIDE, f"the dilation's {name}")
+        return *slide(inputs[0], self.covered, self.stride, self.padding), channels
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`, as one matrix product per block of output rows."""
+        weights, groups = self.weights.decode(), self.groups
+        outputs, kernel_height, kernel_width, depth = weights.shape
+        filters, taps = outputs // groups, kernel_height * kernel_width * depth
+        matrices = weights.reshape(groups, filters, taps).transpose(0, 2, 1)
+        windows = self.windows(centred(values[0], sources[0]).astype(np.float64), 0)
+        windows = windows[:, :, :, :: self.dilation[0], :: self.dilation[1]]
+        images, height, width = windows.shape[:3]
+        grouped = windows.reshape(*windows.shape[:5], groups, depth).transpose(5, 0, 1, 2, 3, 4, 6)
+        sums = np.empty((images, height, width, outputs), np.int64)
+        rows = max(1, BLOCK_ELEMENTS // (images * width * taps * groups))
+        for top in range(0, height, rows):
+            columns = grouped[:, :, top : top + rows].reshape(groups, -1, taps)
+            block = _exact_product(columns, matrices).reshape(groups, images, -1, width, filters)
+            sums[:, top : top + rows] = block.transpose(1, 2, 3, 0, 4).reshape(images, -1, width, outputs)
+        return self._requantized(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Weighted):
+    """acc[o] = bias[o] + sum of w[o] * (x - zx) over the input flattened in H, W, C order; output shape (1, 1, O).
+
+    weights [O, H * W * C]; otherwise as Conv.
+    """
+
+    name: str
+    input: str
+    output: TensorType
+    weights: Weights
+    bias: NDArray[np.int32] | None = None
+    requantize: Requantize | None = None
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        prove_weights(self.weights)
+        shape, size = self.weights.shape, math.prod(inputs[0])
+        require(len(shape) == 2, f"weights have shape {list(shape)}, expected [O, {size}]")
+        require(shape[1] == size, f"weights take {shape[1]} inputs, found {size}")
+        return 1, 1, shape[0]
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        columns = centred(values[0], sources[0]).reshape(len(values[0]), 1, 1, -1)
+        return self._requantized(_exact_product(columns, self.weights.decode().T))
+
+
+def _exact_product(columns: NDArray[Any], weights: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Integer matrix product [..., M, K] @ [..., K, O] in int64, computed in float64 (see the module's docstring)."""
+    product = columns.astype(np.float64, copy=False) @ weights.astype(np.float64)
+    return product.astype(np.int64)
