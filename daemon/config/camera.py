@@ -1,5 +1,6 @@
 """Config of a camera: where its frames come from, which of them are classified, when it counts as failed."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
@@ -15,9 +16,11 @@ from edgemeta.daemon.config.login import (
 )
 from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.reloading import Applies, marker
-from edgemeta.daemon.config.section import Name, RetryConfig, Seconds, Section
+from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
+from edgemeta.model.address import MARK
+from edgemeta.model.small_file import is_file
 
 SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
@@ -34,6 +37,15 @@ def _address(value: object) -> SourceAddress:
         return SourceAddress(text)
     except AddressError as error:
         raise ValueError(error.expected) from error
+
+
+def _model_beside(name: str, folder: Path) -> str:
+    """Return a model's address with a path resolved; the name of a shipped one, which is no file there, stays."""
+    place, mark, digest = name.rpartition(MARK) if MARK in name else (name, "", "")
+    return f"{folder / place}{mark}{digest}" if is_file(folder / place) else name
+
+
+MODEL_ADDRESS = Relative(_model_beside)
 
 
 def _rate(value: float) -> float:
@@ -97,7 +109,7 @@ class CameraTlsConfig(Section):
         default=True,
         description="Check the camera's certificate and its name; false gives the login to any server in its place.",
     )
-    ca_file: str | None = Field(
+    ca_file: Annotated[str | None, PATH] = Field(
         default=None,
         min_length=1,
         description="File of the certificates to trust (PEM), such as the camera's own; null uses the system's.",
@@ -108,7 +120,11 @@ class CameraConfig(Section):
     """One camera."""
 
     source: Annotated[
-        SourceAddress, PlainValidator(_address), PlainSerializer(str), WithJsonSchema({"type": "string"})
+        SourceAddress,
+        PlainValidator(_address),
+        PlainSerializer(str),
+        WithJsonSchema({"type": "string"}),
+        Relative(SourceAddress.beside),
     ] = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
         "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`), or a "
@@ -152,7 +168,7 @@ class CameraConfig(Section):
         "it is `delayed`; null: any.",
     )
     retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
-    model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP] = Field(
+    model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP, MODEL_ADDRESS] = Field(
         default=None, description="This camera's model, in the form of `model`; null uses `model`."
     )
     reject_unknown: Annotated[bool, Applies.AT_ONCE] = Field(

@@ -9,22 +9,21 @@ import json
 import re
 import socket
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from edgemeta.daemon.config.broker import MqttConfig
-from edgemeta.daemon.config.camera import CameraConfig
+from edgemeta.daemon.config.camera import MODEL_ADDRESS, CameraConfig
 from edgemeta.daemon.config.collect import CollectConfig, TeachConfig
+from edgemeta.daemon.config.fields import relative_mark
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
-from edgemeta.daemon.config.section import Label, Name, PathText, Seconds, Section, name_of_level
+from edgemeta.daemon.config.section import Label, Name, PathText, Relative, Seconds, Section, name_of_level
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
-from edgemeta.model.address import MARK
-from edgemeta.model.small_file import is_file
 from edgemeta.plugins.api import Fallback
 from edgemeta.plugins.frames import Place
 
@@ -114,7 +113,7 @@ class Config(Section):
     """The whole config of one service."""
 
     device: Name = Field(default_factory=hostname, description="Name of this device in topics; default: the host name.")
-    model: Annotated[str, Applies.AFTER_SWAP] = Field(
+    model: Annotated[str, Applies.AFTER_SWAP, MODEL_ADDRESS] = Field(
         default="resnet8-cifar10",
         min_length=1,
         description="Name of a shipped model, or path of a model file. A digest pins the file: `NAME@sha256:HEX`, "
@@ -173,56 +172,29 @@ class Config(Section):
         return self.cameras[camera].model or self.model
 
 
-def resolved(config: Config, folder: Path) -> Config:
-    """Return the config with relative paths resolved against `folder`, the config file's folder.
-
-    A model that is not a file there stays as it is: the name of a shipped one.
-    """
-
-    def model_from(name: str | None) -> str | None:
-        if name is None:
-            return None
-        place, mark, digest = name.rpartition(MARK) if MARK in name else (name, "", "")
-        return f"{folder / place}{mark}{digest}" if is_file(folder / place) else name
-
-    cameras = {
-        name: _resolve_paths(camera, folder, "username_file", "password_file").model_copy(
-            update={
-                "source": camera.source.beside(folder),
-                "model": model_from(camera.model),
-                "tls": _resolve_paths(camera.tls, folder, "ca_file"),
-            }
-        )
-        for name, camera in config.cameras.items()
-    }
-    model = model_from(config.model)
-    swap = _resolve_paths(config.swap, folder, "model_folder")
-    trust = config.trust.model_copy(
-        update={"public_key_files": [str(folder / key) for key in config.trust.public_key_files]}
-    )
-    mqtt = _resolve_paths(config.mqtt, folder, "username_file", "password_file")
-    tls = _resolve_paths(mqtt.tls, folder, "ca_file", "cert_file", "key_file")
-    mqtt = mqtt.model_copy(update={"tls": tls})
-    web = _resolve_paths(config.web, folder, "token_file")
-    collect = _resolve_paths(config.collect, folder, "folder")
-    config = _resolve_paths(config, folder, "data_folder")
-    return config.model_copy(
-        update={
-            "model": model,
-            "cameras": cameras,
-            "mqtt": mqtt,
-            "web": web,
-            "swap": swap,
-            "trust": trust,
-            "collect": collect,
-        }
-    )
+def resolved(section: AnySection, folder: Path) -> AnySection:
+    """Return a config, or a section, with what is marked `Relative` resolved against `folder`, the config file's."""
+    update = {}
+    for name, field in type(section).model_fields.items():
+        mark = relative_mark(field)
+        if mark is not None:
+            update[name] = _resolved_value(getattr(section, name), folder, mark)
+        else:
+            update[name] = _resolved_below(getattr(section, name), folder)
+    return section.model_copy(update=update)
 
 
-def _resolve_paths(section: AnySection, folder: Path, *keys: str) -> AnySection:
-    """Return a section with the paths under these keys, where they are given, resolved against `folder`."""
-    given = {key: getattr(section, key) for key in keys}
-    return section.model_copy(update={key: str(folder / path) for key, path in given.items() if path is not None})
+def _resolved_value(value: Any, folder: Path, mark: Relative) -> Any:
+    if isinstance(value, list):
+        return [mark.resolve(each, folder) for each in value]
+    return None if value is None else mark.resolve(value, folder)
+
+
+def _resolved_below(value: Any, folder: Path) -> Any:
+    """Return a section, or a mapping of sections, resolved; any other value as it is."""
+    if isinstance(value, Section):
+        return resolved(value, folder)
+    return {key: _resolved_below(each, folder) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def digest(config: Config) -> str:

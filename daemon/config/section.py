@@ -1,7 +1,10 @@
 """Base class of all config sections, and the value types that several sections share."""
 
 import re
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 from unicodedata import normalize
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -37,7 +40,15 @@ def _label(value: str) -> str:
     return value
 
 
-PathText = Annotated[str, Field(min_length=1), AfterValidator(path_text)]
+@dataclass(frozen=True)
+class Relative:
+    """Marks the type of a key that may be relative to the config file's folder; `resolve` gives it from there."""
+
+    resolve: Callable[[Any, Path], Any]
+
+
+PATH = Relative(lambda path, folder: str(folder / path))
+PathText = Annotated[str, Field(min_length=1), AfterValidator(path_text), PATH]
 Name = Annotated[str, AfterValidator(name_of_level)]
 Label = Annotated[str, AfterValidator(_label)]
 Port = Annotated[int, Field(ge=1, le=65535)]

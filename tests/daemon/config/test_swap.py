@@ -42,6 +42,42 @@ def test_paths_are_resolved_against_the_configs_folder(tmp_path: Path) -> None:
     assert found.trust.public_key_files == [str(tmp_path / "maker.pub"), "/etc/edgemeta/other.pub"]
 
 
+def test_every_key_that_is_a_path_is_resolved_once_and_no_other_key(tmp_path: Path) -> None:
+    """Names of files that do not exist: a model stays a name, every path lies in the folder."""
+    login = {"username_file": "name", "password_file": "word"}
+    given = config(
+        cameras={"a": {"source": "clip.avi", "tls": {"ca_file": "camera.pem"}}, "b": {"source": "rtsp://h/s", **login}},
+        mqtt={**login, "tls": {"enabled": True, "ca_file": "ca", "cert_file": "cert", "key_file": "key"}},
+        web={"token_file": "token"},
+        collect={"folder": "pictures"},
+        data_folder="data",
+        trust={"public_key_files": ["maker.pub"]},
+        swap={"model_folder": "models"},
+    )
+    found = resolved(given, tmp_path)
+    changed = {
+        "a.source": found.cameras["a"].source.written,
+        "a.tls": found.cameras["a"].tls.ca_file,
+        "b": (found.cameras["b"].username_file, found.cameras["b"].password_file),
+        "mqtt": (found.mqtt.username_file, found.mqtt.password_file),
+        "tls": (found.mqtt.tls.ca_file, found.mqtt.tls.cert_file, found.mqtt.tls.key_file),
+        "others": (found.web.token_file, found.collect.folder, found.data_folder, found.swap.model_folder),
+        "keys": found.trust.public_key_files,
+    }
+    assert changed == {
+        "a.source": f"{tmp_path}/clip.avi",
+        "a.tls": f"{tmp_path}/camera.pem",
+        "b": (f"{tmp_path}/name", f"{tmp_path}/word"),
+        "mqtt": (f"{tmp_path}/name", f"{tmp_path}/word"),
+        "tls": (f"{tmp_path}/ca", f"{tmp_path}/cert", f"{tmp_path}/key"),
+        "others": (f"{tmp_path}/token", f"{tmp_path}/pictures", f"{tmp_path}/data", f"{tmp_path}/models"),
+        "keys": [f"{tmp_path}/maker.pub"],
+    }
+    assert found.cameras["b"].source.written == "rtsp://h/s"
+    plain = config(mqtt={"host": "localhost", "base_topic": "base"})
+    assert resolved(plain, tmp_path) == plain
+
+
 @pytest.mark.parametrize(
     "section",
     [
