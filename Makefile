@@ -23,7 +23,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long coverage check bench wheel soak fuzz damaged-files slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check size bench wheel soak fuzz damaged-files slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -56,6 +56,10 @@ check: $(VENV)/.installed-demo,test,check   ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.size
+
+size:            ## lines of the product by folder against the main branch, files that switch on types of operators
+	$(PYTHON) -m tools.size
 
 bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes benchmarks/results
 	$(BIN)/python benchmarks/peers.py
