@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.demo.pixels import drawn, free_port, from_page
+from edgemeta.cli.demo.errors import DemoError
+from edgemeta.cli.demo.pixels import FrameOf, drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
-from edgemeta.cli.demo.view import choose_view
+from edgemeta.cli.demo.view import LineView, QuietView, View
 from edgemeta.cli.options import json_option, load_model
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.address import MARK
@@ -76,3 +77,16 @@ def demo(seconds: int, source: str, model: str | None, page: int | None, as_json
     tally = run_demo(address, seconds, view, page, model)
     if as_json:
         click.echo(json.dumps({"source": str(SourceAddress(source)), **tally.summary()}))
+
+
+def choose_view(quiet: bool, terminal: bool, frame_of: FrameOf) -> View:
+    """Return the view for standard output. Raises DemoError for a terminal if rich is not installed."""
+    if quiet:
+        return QuietView()
+    if not terminal:
+        return LineView()
+    try:
+        from edgemeta.cli.demo.screen import ScreenView
+    except ImportError as error:
+        raise DemoError(f"edgemeta demo needs the package rich ({error}): pip install 'edgemeta[demo]'") from error
+    return ScreenView(frame_of)

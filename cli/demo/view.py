@@ -1,6 +1,5 @@
-"""Output of the demo: nothing for --json, plain lines for a pipe, a live screen (see `screen`) for a terminal."""
+"""Output of the demo without a screen: nothing for --json, plain lines for a pipe."""
 
-import importlib
 import time
 from collections import Counter
 from contextlib import AbstractContextManager
@@ -9,8 +8,6 @@ from typing import Protocol
 
 import click
 
-from edgemeta.cli.demo.errors import DemoError
-from edgemeta.cli.demo.pixels import FrameOf
 from edgemeta.cli.demo.tally import Tally, found_in
 from edgemeta.daemon.messages.records import FrameMessage
 
@@ -25,20 +22,6 @@ class View(AbstractContextManager["View"], Protocol):
     def interrupted(self) -> None:
         """Record that the user stops the demo; `show(last=True)` follows."""
         ...
-
-
-def choose_view(quiet: bool, terminal: bool, frame_of: FrameOf) -> View:
-    """Return the view for standard output. Raises DemoError for a terminal if rich is not installed."""
-    if quiet:
-        return QuietView()
-    if not terminal:
-        return LineView()
-    try:
-        screen = importlib.import_module("edgemeta.cli.demo.screen")
-    except ImportError as error:
-        raise DemoError(f"edgemeta demo needs the package rich ({error}): pip install 'edgemeta[demo]'") from error
-    view: View = screen.ScreenView(frame_of)
-    return view
 
 
 class QuietView(View):

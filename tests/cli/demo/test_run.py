@@ -201,7 +201,7 @@ def test_without_amqtt_the_error_names_the_package(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_rich_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgemeta.cli.demo.view import choose_view
+    from edgemeta.cli.demo.command import choose_view
 
     monkeypatch.delitem(sys.modules, "edgemeta.cli.demo.screen", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from edgemeta.cli.demo.command import choose_view
 from edgemeta.cli.demo.tally import Arrival, Tally
-from edgemeta.cli.demo.view import LineView, QuietView, choose_view
+from edgemeta.cli.demo.view import LineView, QuietView
 
 MakeFrame = Callable[..., Arrival]
 
