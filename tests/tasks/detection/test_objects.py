@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import MAX_CANDIDATES
 from edgemeta.tasks.detection.objects import Detector, Object
-from edgemeta.tasks.detection.plain import plain_objects
 from tests.tasks.detection.models import DECODINGS, KINDS, Kind, constant_outputs, detection_model, random_outputs
+from tests.tasks.detection.plain import plain_objects
 
 Outputs = tuple[NDArray[Any], ...]
 

@@ -15,7 +15,6 @@ from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
-from edgemeta.tasks.detection.plain import plain_numbers
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.float_model.forward import all_tensors
 from edgemeta.toolchain.float_model.graph import FloatModel
@@ -24,6 +23,7 @@ from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
+from tests.tasks.detection.plain import plain_numbers
 from tests.toolchain.importer.litert import ReferenceKernels
 from tests.toolchain.importer.views import expected
 
