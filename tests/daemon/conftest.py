@@ -32,6 +32,7 @@ from edgemeta.model.weights import FixedWeights
 from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera
 from rig.waiting import free_port as new_port
+from rig.waiting import wait_until
 
 DEADLINE = 60.0
 """Seconds after which a test gives up waiting."""
@@ -62,13 +63,6 @@ def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_firs
         assert frames[0]["sequence"] - 1 == missing(frames[0])
     for before, after in pairwise(frames):
         assert after["sequence"] - before["sequence"] - 1 == missing(after) - missing(before)
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout:g} s for {what}"
-        time.sleep(0.01)
 
 
 def wait_until_metric(page: int, name: str, value: float) -> None:

@@ -3,12 +3,13 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rig.waiting import wait_until
 
 WITHIN = 30.0
 """Seconds from the camera's return to its first published frame, half of what it would take to wait for a timeout.
@@ -28,13 +29,6 @@ def first_frame_after(subscriber: Any, began: float) -> float:
 
 def failed(subscriber: Any) -> bool:
     return bool(subscriber.on("front/status")[-1].json["status"] == "failed")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.01)
 
 
 @pytest.mark.gate("8 s: a camera that is killed and restarted")

@@ -17,7 +17,7 @@ from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.daemon.config.collect import CollectConfig
 from edgemeta.daemon.runtime.clock import NS, Clock
 from rig.disk import MountError, SmallDisk
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 PIXELS = np.random.default_rng(1).integers(0, 255, (48, 64, 3), np.uint8)
 WHOLE = (0.0, 0.0, 1.0, 1.0)

@@ -13,7 +13,7 @@ from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.daemon.collect.teacher import KEPT, Teacher
 from edgemeta.daemon.config.collect import TeachConfig
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 WRITES = """
 import json, os, sys, resource

@@ -22,7 +22,8 @@ from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
 from edgemeta.plugins.cpu.backend import BACKEND
-from tests.daemon.conftest import colour_model, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import colour_model
 
 BGR = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)}
 SIZES = {"red": (48, 64), "green": (30, 30), "blue": (64, 48)}

@@ -11,7 +11,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.runtime.clock import NS
 from rig.mqtt_proxy import SUBACK, MqttProxy
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 DEADLINE = 0.6
 """Seconds of `mqtt.ack_timeout` here."""

@@ -10,7 +10,7 @@ import pytest
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 
 def number(value: int, length: int = 0) -> OutgoingMessage:

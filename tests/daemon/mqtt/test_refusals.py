@@ -10,7 +10,7 @@ from edgemeta.daemon.mqtt.answers import Answer, Outcome
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.refusals import CALM, Refusals, kind_of
 from rig.mqtt_proxy import SUBACK, MqttProxy
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 NOT_AUTHORIZED = Answer(Outcome.REFUSED, "not authorized")
 QUOTA = Answer(Outcome.POSTPONED, "quota exceeded")

@@ -15,7 +15,8 @@ from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
-from tests.daemon.conftest import Received, broker_keys, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import Received, broker_keys
 
 BASE = "site/hall/edgemeta"
 BOOT = "0123456789abcdef" * 2

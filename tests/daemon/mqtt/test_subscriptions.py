@@ -17,7 +17,7 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.subscriptions import LONGEST, WAITING, Incoming, SubscriptionQueue
 from rig.broker import Mosquitto
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 
 class Heard:

@@ -11,7 +11,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.suspects import MOST_LOSSES, Suspect, Suspects, key_of, message_sent, subscription_sent
 from rig.mqtt_proxy import MqttProxy
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 CONNECT, PUBLISH, SUBSCRIBE = 1, 3, 8
 

@@ -11,7 +11,7 @@ import pytest
 from edgemeta.daemon.runtime import log_repeats
 from edgemeta.daemon.runtime.log_repeats import LONGEST, REMEMBERED, RepeatsHandler
 from edgemeta.daemon.runtime.log_setup import JsonFormatter
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 
 class Log:

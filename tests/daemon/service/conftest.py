@@ -26,7 +26,8 @@ from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe
 from edgemeta.plugins.reference.backend import BACKEND as REFERENCE
-from tests.daemon.conftest import Daemon, Subscriber, colour_model, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import Daemon, Subscriber, colour_model
 
 WARM = 10 + 6
 """Runs before a network serves: warm-up and self-test."""

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from edgemeta.cli.service import check
 from edgemeta.daemon.config.loader import ConfigError
-from tests.daemon.conftest import Daemon, Subscriber, broker_keys, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import Daemon, Subscriber, broker_keys
 
 SECRET = "geheim"
 FORMS = [

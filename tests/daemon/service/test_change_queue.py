@@ -9,7 +9,7 @@ from edgemeta.daemon.capture.camera import Camera
 from edgemeta.daemon.service.change_queue import WAITING, ChangeQueue
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 from tests.daemon.service.conftest import Running
 
 

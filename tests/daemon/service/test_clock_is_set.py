@@ -10,7 +10,8 @@ from edgemeta.daemon.runtime import clock
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
-from tests.daemon.conftest import Received, broker_keys, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import Received, broker_keys
 
 TIMES = {"info": "started", "front/status": "since", "swap": "time", "front/state": "since"}
 """The retained messages with a time, and its field."""

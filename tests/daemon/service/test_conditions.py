@@ -12,7 +12,7 @@ from edgemeta.daemon.metrics.load import LoadMonitor, Progress, Second
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.service import conditions as module
 from edgemeta.daemon.service.conditions import Conditions
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 GOOD = CameraStatus(CameraState.RUNNING, 0, None, 0)
 BAD = CameraStatus(CameraState.FAILED, 0, "away", 1)

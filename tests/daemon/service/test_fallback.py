@@ -11,7 +11,8 @@ import pytest
 from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.signature import make_key, sign, signature_of
-from tests.daemon.conftest import colour_model, wait_for_line, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import colour_model, wait_for_line
 from tests.daemon.service.conftest import ServiceOf
 
 

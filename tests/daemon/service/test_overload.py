@@ -13,7 +13,8 @@ from edgemeta.daemon.metrics import load
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
-from tests.daemon.conftest import broker_keys, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import broker_keys
 
 BUSY = 40
 """Threads that take the processor: each holds Python's lock for 5 ms, so a thread that is woken waits for 0.2 s."""

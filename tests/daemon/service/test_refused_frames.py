@@ -8,7 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.daemon.conftest import broker_keys, wait_for_line, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import broker_keys, wait_for_line
 
 EVERYTHING = "topic readwrite #\n"
 NO_FRAMES = "topic read #\n" + "".join(

@@ -11,7 +11,7 @@ from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.reload import ChangeResult, reload
 from edgemeta.model.graph import Model
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 from tests.daemon.service.conftest import PlantedBackend, Running
 
 RunService = Callable[..., Running]

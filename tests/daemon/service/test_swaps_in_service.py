@@ -14,7 +14,8 @@ from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.signature import make_key, sign, signature_of
 from rig.broker import Mosquitto
-from tests.daemon.conftest import Daemon, Subscriber, colour_model, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import Daemon, Subscriber, colour_model
 
 Start = Callable[..., tuple[Daemon, Subscriber]]
 

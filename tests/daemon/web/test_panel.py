@@ -17,7 +17,7 @@ from edgemeta.daemon.collect import collector as collector_module
 from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.daemon.messages.json_schema import files
 from edgemeta.daemon.web.panel import PER_PAGE
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 from tests.daemon.web.conftest import TOKEN, Answered, Page
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -10,7 +10,8 @@ from edgemeta.daemon.web.panel import PER_PAGE
 from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
 from rig.teaching_panel import TeachingPanel
-from tests.daemon.conftest import broker_keys, wait_until
+from rig.waiting import wait_until
+from tests.daemon.conftest import broker_keys
 from tests.daemon.web.conftest import TOKEN, Page
 from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait, wait_for_page
 

@@ -15,7 +15,7 @@ from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.model.signature import make_key, sign, signature_of
 from edgemeta.model.zoo import find
 from rig.gate_camera import STATES, GateCamera, draw
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 from tests.daemon.web.conftest import TOKEN
 from tests.daemon.web.test_browser import wait_for_page
 

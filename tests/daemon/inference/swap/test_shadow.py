@@ -18,7 +18,7 @@ from edgemeta.daemon.messages.frame_fields import DropFields
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import load
 from edgemeta.plugins.reference.backend import BACKEND
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 
 NO_DROPS: DropFields = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 SETTINGS = CameraSettings(1, Rule(1, 1))

@@ -17,7 +17,7 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
-from tests.daemon.conftest import wait_until
+from rig.waiting import wait_until
 from tests.daemon.mqtt.outbox.conftest import BOOT, Bench, drain, message, value
 
 
