@@ -14,7 +14,6 @@ from benchmarks.power_of_two import METHODS, Run, accuracies, accuracy_of, add, 
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.networks import build
 
 FOUND = {
@@ -70,7 +69,7 @@ def test_result_files_grow_by_runs_from_the_same_network_with_the_same_options(t
 @pytest.fixture
 def small() -> FloatModel:
     torch.manual_seed(2)
-    return export_network(build(Design(2, width=0.125)), "small", ("off", "on"), {})
+    return build(Design(2, width=0.125)).classification("small", ("off", "on"), {})
 
 
 @pytest.mark.parametrize("run", [Run(1), Run(2, 3, "random, annealed")])

@@ -24,12 +24,11 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from edgemeta.toolchain.float_model.file import save_float_model
     from edgemeta.toolchain.train.designs import Design
-    from edgemeta.toolchain.train.export import export_network
     from edgemeta.toolchain.train.networks import build
 
     torch.manual_seed(2)
     path = tmp_path_factory.mktemp("net") / "float.safetensors"
-    save_float_model(export_network(build(Design(classes=2, width=0.25)), "small", ("off", "on"), {}), path)
+    save_float_model(build(Design(classes=2, width=0.25)).classification("small", ("off", "on"), {}), path)
     return path
 
 

@@ -65,7 +65,7 @@ class IncrementalScheme:
         events.planned((*stages, Stage("validation images", 1.1 * len(validation)), *following))
         stage = events.stage("images")
         images = range_images(model, train, settings, stage) if frames is None else PreparedImages(model, frames, stage)
-        integer, _ = integer_network(trained.network, model, images, events.stage("ranges"))
+        integer, _ = integer_network(trained.network, images, events.stage("ranges"))
         measured = measure(model, integer, validation, events.stage("validation images"))
         provenance = {
             "scheme": "incremental",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from edgemeta.toolchain.incremental.freezing import Rule, freeze, priorities, release
 from edgemeta.toolchain.incremental.projection import Projection
 from edgemeta.toolchain.quantize.exponents import ExponentChoice
-from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
 
@@ -21,7 +21,7 @@ class PartlyFrozen(nn.Module):
     are not. projections: by the names of these layers, from the weights that the network has now.
     """
 
-    def __init__(self, chain: Chain, bits: int, exponents: ExponentChoice) -> None:
+    def __init__(self, chain: TorchNetwork, bits: int, exponents: ExponentChoice) -> None:
         super().__init__()
         self.chain = chain
         self._weights: Mapping[str, Tensor] = {

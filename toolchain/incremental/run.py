@@ -1,7 +1,6 @@
 """An incremental quantization from labelled images to the integer model: split, retraining, ranges, measurement."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from edgemeta.model.graph import Model
@@ -18,14 +17,12 @@ from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PreparedImages
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import ImageBank
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity, weights_digest
-from edgemeta.toolchain.train.export import export_network, load_weights
 from edgemeta.toolchain.train.loop import Trained
-from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.run_folder import data_digest
-from edgemeta.toolchain.train.start import design_of
+from edgemeta.toolchain.train.start import require_trainable
 from edgemeta.toolchain.train.targets import live_target
 
 CHECKPOINT, LOG = "network.pt", "log.jsonl"
@@ -49,8 +46,8 @@ def retrained(
     The targets are the float network's logits of each view. Raises QuantizeError for images that do not fit, and
     CheckpointError for a checkpoint of another run.
     """
-    chain, teacher = (network_of(model) for _ in range(2))
     _check(model, settings, train)
+    chain, teacher = TorchNetwork(model), TorchNetwork(model)
     part, measured = parts(train, settings)
     bank = ImageBank(part.x, settings.pad)
     if alternates is not None:
@@ -67,16 +64,15 @@ def retrained(
 
 
 def integer_network(
-    network: PartlyFrozen, model: FloatModel, images: PreparedImages, stage: Stage | None = None
+    network: PartlyFrozen, images: PreparedImages, stage: Stage | None = None
 ) -> tuple[Model, FloatModel]:
     """The integer model of a network whose weights are all frozen, and the same network as a float graph.
 
-    model: the float model that it was made from. images: for the ranges of its tensors.
+    images: for the ranges of its tensors.
     """
-    floats = export_network(network.chain, model.name, model.labels, model.provenance)
-    floats = replace(floats, crop=model.crop, colour=model.colour, fill=model.fill, align=model.align)
+    floats, names = network.chain.written(), network.chain.module_names
     weights = {
-        layer.name: network.projections[layer.name].stored(layer.weight)
+        layer.name: network.projections[names[layer.name]].stored(layer.weight)
         for layer in floats.layers
         if isinstance(layer, Conv | Dense)
     }
@@ -98,19 +94,8 @@ def parts(train: Dataset, settings: IncrementalSettings) -> tuple[Dataset, Datas
     return train.take(~out), train.take(out)
 
 
-def network_of(model: FloatModel) -> Chain:
-    """The PyTorch network of a float model that was trained here. Raises FloatModelError for any other."""
-    network = build(design_of(model, model.name))
-    load_weights(network, model, model.name)
-    return network
-
-
 def _check(model: FloatModel, settings: IncrementalSettings, train: Dataset) -> None:
-    if {*model.mean, *model.scale} != {128.0}:
-        raise QuantizeError(
-            f"{model.name}: the input is (pixel - {model.mean}) / {model.scale}, scheme incremental expects "
-            "(pixel - 128) / 128"
-        )
+    require_trainable(model, model.name)
     if train.x.shape[1:] != model.input_shape:
         raise QuantizeError(f"the training images are {train.x.shape[1:]}, expected {model.input_shape}")
     if train.labels != model.labels:

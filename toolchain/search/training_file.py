@@ -16,8 +16,7 @@ from edgemeta.toolchain.errors import FloatModelError, SearchError
 from edgemeta.toolchain.number_formats.formats import ObserverName
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig
-from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.start import described, design_of
+from edgemeta.toolchain.train.start import described, known_design, require_trainable
 
 FILE = "training.yaml"
 
@@ -37,21 +36,22 @@ _FEW_BITS = 5
 """Up to these a range that leaves outliers out has a clearly smaller error; to look for it takes time in each step."""
 
 
-def require_trainable(config: SearchConfig, network: BitNetwork) -> Design:
-    """The network's design. Raises SearchError for a network or a scheme that the simulator does not train."""
+def require_searched(config: SearchConfig, network: BitNetwork) -> None:
+    """Raise SearchError for a network or a scheme that the simulator does not train."""
     if config.scheme == "binary":
         raise SearchError("the simulator has no binary bases, expected the scheme fixed or power-of-two")
     try:
-        return design_of(network.model, config.network)
+        require_trainable(network.model, config.network)
     except FloatModelError as error:
         raise SearchError(str(error)) from error
 
 
 def training_config(config: SearchConfig, network: BitNetwork, bits: Bits) -> dict[str, Any]:
     """The entries of the config. Raises SearchError for a network or a scheme that the simulator does not train."""
-    design = require_trainable(config, network)
+    require_searched(config, network)
+    design = known_design(network.model)
     return {
-        "network": described(design),
+        **({} if design is None else {"network": described(design)}),
         "start": config.network,
         "labels": list(network.model.labels),
         **_STEPS,
@@ -74,7 +74,7 @@ def _rule(config: SearchConfig, network: BitNetwork, bits: Bits, layer: str) -> 
         per_channel = layer not in network.scores
         weight = {"kind": "int", "bits": width, "symmetric": True, "per_channel": per_channel}
         weight["observer"] = _observer(width, "min_max")
-    rule: dict[str, Any] = {"layers": layer, "weight": weight}
+    rule: dict[str, Any] = {"layers": layer.replace(".", "/"), "weight": weight}
     if read != INPUT:
         observer = _observer(bits.maps[read], "moving_average")
         rule["activation"] = {"kind": "int", "bits": bits.maps[read], "signed": False, "observer": observer}

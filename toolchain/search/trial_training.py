@@ -15,7 +15,7 @@ from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig, TrialTraining
-from edgemeta.toolchain.search.training_file import require_trainable, training_config
+from edgemeta.toolchain.search.training_file import require_searched, training_config
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.exported import integer_model
 from edgemeta.toolchain.simulate.training.job import Job
@@ -24,7 +24,7 @@ from edgemeta.toolchain.simulate.training.train import CHECKPOINT
 from edgemeta.toolchain.simulate.yaml_file import Source, checked
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.run_folder import data_digest
-from edgemeta.toolchain.train.start import design_of
+from edgemeta.toolchain.train.start import known_design
 from edgemeta.toolchain.train.workers import ALONE
 
 _WATCHED = 100
@@ -41,7 +41,7 @@ class TrialTrainer:
     def __init__(
         self, config: SearchConfig, settings: TrialTraining, network: BitNetwork, images: Dataset, judged: Dataset
     ) -> None:
-        require_trainable(config, network)
+        require_searched(config, network)
         self._config, self._settings, self._network = config, settings, network
         self._images = images.balanced(settings.images)
         self._watched = judged.take(np.arange(min(_WATCHED, len(judged))))
@@ -66,6 +66,6 @@ class TrialTrainer:
         }
         chosen = checked(TrainingConfig, entries, Source("the training of a trial"))
         model = self._network.model
-        design = design_of(model, self._config.network)
+        design = known_design(model)
         content = data_digest(self._images, self._watched)
         return Job(chosen, self._images, self._watched, design, model, chosen.digest(design, None), content)

@@ -17,6 +17,7 @@ from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.number_formats.formats import Accumulator, FixedPoint, Format, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.simulate.operators import finite_range
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Statistics
+from edgemeta.toolchain.torch_layers import Convolution
 
 _FLOAT32_EXACT, _FLOAT64_EXACT = 2**24, 2**53
 
@@ -144,6 +145,7 @@ def _geometry(layer: AccumulatingLayer, x: Tensor) -> tuple[Tensor, tuple[Any, .
     """x, padded unless the layer's padding is of zeros, the same on both sides; stride, padding, dilation, groups."""
     if isinstance(layer, nn.Linear):
         return x, ([], [], [], 1)
+    x = layer.padded(x) if isinstance(layer, Convolution) else x
     padding = layer.padding
     if isinstance(padding, str) or layer.padding_mode != "zeros":
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode

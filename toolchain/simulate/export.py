@@ -33,6 +33,7 @@ from edgemeta.toolchain.quantize.tensor_types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Role
+from edgemeta.toolchain.torch_network import TorchNetwork
 
 Quantizers: TypeAlias = Mapping[tuple[str, Role], Quantizer]
 """Of a prepared network, by layer and role."""
@@ -41,7 +42,7 @@ _RANGES: RangeRule = "mse"
 """Rule for the ranges that nothing observed."""
 
 
-def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> Model:
+def export(network: TorchNetwork, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> Model:
     """The integer model of a prepared network in evaluation mode.
 
     model: the same network as a float graph with layers of the same names, batch norms apart, and weights as rounded.
@@ -49,7 +50,9 @@ def export(network: nn.Module, model: FloatModel, images: PreparedImages, stage:
     a format that a device does not have, naming layer and role, and for an accumulator: those of devices hold any sum.
     """
     _refuse_accumulators(network)
-    blocks, quantizers = blocks_of(model), quantizers_of(network)
+    layers = {module: layer for layer, module in network.module_names.items()}
+    blocks = blocks_of(model)
+    quantizers = {(layers[module], role): each for (module, role), each in quantizers_of(network).items()}
     statistics = Statistics(model, blocks, images, stage)
     try:
         given = _activation_types(blocks, quantizers)
@@ -123,7 +126,7 @@ def _no_such_format(layer: str, quantizer: Quantizer, expected: str) -> Simulate
 class _TrainedWeights:
     """The integers of the weights as the network was trained with them; 8 bits per channel where no rule was."""
 
-    def __init__(self, network: nn.Module, blocks: tuple[Block, ...], quantizers: Quantizers) -> None:
+    def __init__(self, network: TorchNetwork, blocks: tuple[Block, ...], quantizers: Quantizers) -> None:
         self._others = LayerWeights(blocks)
         self._trained = {
             block.name: _integers(network, block, quantizers[block.name, "weight"])
@@ -152,10 +155,10 @@ class _TrainedWeights:
         return trained
 
 
-def _integers(network: nn.Module, block: Block, quantizer: Quantizer) -> Weights:
+def _integers(network: TorchNetwork, block: Block, quantizer: Quantizer) -> Weights:
     """Weights [O, ...] of a layer, channels last, with the factors of its batch norm in scale and sign."""
     kind = quantizer.kind
-    weight: Any = network.get_submodule(block.name).weight
+    weight: Any = network.get_submodule(network.module_names[block.name]).weight
     with torch.no_grad():
         values, scale = quantizer.integers(weight)
     steps = values.numpy()

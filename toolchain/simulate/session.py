@@ -8,7 +8,7 @@ import torch
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch, Outputs
-from edgemeta.toolchain.simulate.integer_network import IntegerNetwork
+from edgemeta.toolchain.torch_network import IntegerNetwork
 
 
 class SimulatedSession:

@@ -1,4 +1,4 @@
-"""The PyTorch networks that can be trained, exported and shipped: residual networks, MobileNetV2, VGG16, AlexNet.
+"""The networks that can be trained, exported and shipped: residual networks, MobileNetV2, VGG16, AlexNet.
 
 All take float [B, 3, S, S] (channels first) holding (pixel - 128) / 128 and give logits [B, classes]. The depth of a
 residual network, the width and the number of classes are free; the input's side S decides only where the network halves
@@ -7,10 +7,10 @@ its grid, so that weights learnt at one size load at any other.
 
 from collections.abc import Callable
 
-from torch import nn
-
-from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.torch_network import TorchNetwork, load_weights
 from edgemeta.toolchain.train.designs import Design, Family
+from edgemeta.toolchain.train.network_builder import NetworkBuilder
 
 _GRID = 6
 """The last grid of a network has at least this many rows."""
@@ -31,9 +31,23 @@ _MOBILENET_STAGES = (
 _VGG_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
-def build(design: Design) -> Chain:
-    """The network of a design, with random weights from PyTorch's generator."""
-    return _BUILDERS[design.family](design)
+def build(design: Design) -> TorchNetwork:
+    """The network of a design, with random weights from PyTorch's generator; its labels are numbers."""
+    return TorchNetwork(_BUILDERS[design.family](design))
+
+
+def network_of(design: Design | None, start: FloatModel | None, source: str) -> TorchNetwork:
+    """The network of a design, with the weights of `start` if there is one; without a design, `start` itself.
+
+    Raises FloatModelError with `source` for a float model of other layers.
+    """
+    if design is None:
+        assert start is not None
+        return TorchNetwork(start)
+    network = build(design)
+    if start is not None:
+        load_weights(network, start, source)
+    return network
 
 
 def halvings(size: int) -> int:
@@ -44,7 +58,7 @@ def halvings(size: int) -> int:
     return count
 
 
-def _resnet(design: Design) -> Chain:
+def _resnet(design: Design) -> FloatModel:
     """ResNet: a convolution, three stages of residual blocks of two convolutions, global average, one dense layer.
 
     Stages 2 and 3 halve the grid; a larger input is halved before by the first convolution, then by max-pooling.
@@ -52,10 +66,10 @@ def _resnet(design: Design) -> Chain:
     """
     widths = [max(1, round(base * design.width)) for base in (16, 32, 64)]
     count = halvings(design.size)
-    net = Chain(design.size)
+    net = NetworkBuilder(design.size)
     x = net.relu(net.convolution("input", 3, widths[0], 3, 2 if count > 2 else 1))
     if count > 3:
-        x = net.add("pool0", nn.MaxPool2d(2), x)
+        x = net.max_pool("pool0", x)
     cin = widths[0]
     for stage, width in enumerate(widths):
         for block in range((design.depth - 2) // 6):
@@ -64,18 +78,17 @@ def _resnet(design: Design) -> Chain:
             inner = net.relu(net.convolution(x, cin, width, 3, stride))
             x = net.relu(net.join(side, net.convolution(inner, width, width, 3, 1)))
             cin = width
-    net.classify(x, cin, design.classes)
-    return net
+    return net.classifier(design.name, x, cin, design.classes)
 
 
-def _mobilenet(design: Design) -> Chain:
+def _mobilenet(design: Design) -> FloatModel:
     """MobileNetV2 (Sandler et al. 2018): expansion, depthwise convolution, linear projection; ReLU6.
 
     The grid is halved at the last of the five places of the published network that the size has use for. Channels are
     multiples of 8.
     """
     places = 5 - halvings(design.size)  # places, from the front, that do not halve
-    net = Chain(design.size)
+    net = NetworkBuilder(design.size)
     cin = _multiple_of_8(32 * design.width)
     x = net.relu_to_6(net.convolution("input", 3, cin, 3, 1 if places > 0 else 2))
     places -= 1
@@ -93,16 +106,15 @@ def _mobilenet(design: Design) -> Chain:
             cin = width
     last = _multiple_of_8(1280 * max(1.0, design.width))
     x = net.relu_to_6(net.convolution(x, cin, last, 1, 1))
-    net.classify(x, last, design.classes)
-    return net
+    return net.classifier(design.name, x, last, design.classes)
 
 
-def _vgg(design: Design) -> Chain:
+def _vgg(design: Design) -> FloatModel:
     """VGG16 with batch norm (Simonyan and Zisserman 2014): 13 convolutions of 3x3, each with a ReLU, in five stages.
 
     As usual for CIFAR, one dense layer follows the global average. A stage halves its grid while two rows remain.
     """
-    net = Chain(design.size)
+    net = NetworkBuilder(design.size)
     x, cin, rows = "input", 3, design.size
     for stage, widths in enumerate(_VGG_STAGES):
         for base in widths:
@@ -110,12 +122,11 @@ def _vgg(design: Design) -> Chain:
             x = net.relu(net.convolution(x, cin, width, 3, 1))
             cin = width
         if rows > 1:
-            x, rows = net.add(f"pool{stage}", nn.MaxPool2d(2), x), rows // 2
-    net.classify(x, cin, design.classes)
-    return net
+            x, rows = net.max_pool(f"pool{stage}", x), rows // 2
+    return net.classifier(design.name, x, cin, design.classes)
 
 
-def _alexnet(design: Design) -> Chain:
+def _alexnet(design: Design) -> FloatModel:
     """AlexNet (Krizhevsky, Sutskever and Hinton 2012): five convolutions, three dense layers, with batch norm.
 
     Filters and neurons are those of its one-column form (Krizhevsky 2014). The first two convolutions are 5x5; the
@@ -124,16 +135,15 @@ def _alexnet(design: Design) -> Chain:
     """
     widths = [max(1, round(base * design.width)) for base in (64, 192, 384, 256, 256)]
     count = halvings(design.size)
-    net = Chain(design.size)
+    net = NetworkBuilder(design.size)
     x, cin = "input", 3
     for number, width in enumerate(widths):
         stride = 1 << max(0, count - 3) if number == 0 else 1
         x = net.relu(net.convolution(x, cin, width, 5 if number < 2 else 3, stride))
         if number in (0, 1, 4):
-            x = net.add(f"pool{number}", nn.MaxPool2d(2), x)
+            x = net.max_pool(f"pool{number}", x)
         cin = width
-    net.classify(x, cin, design.classes, hidden=[max(1, round(4096 * design.width))] * 2)
-    return net
+    return net.classifier(design.name, x, cin, design.classes, hidden=[max(1, round(4096 * design.width))] * 2)
 
 
 def _multiple_of_8(channels: float) -> int:
@@ -142,7 +152,7 @@ def _multiple_of_8(channels: float) -> int:
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-_BUILDERS: dict[Family, Callable[[Design], Chain]] = {
+_BUILDERS: dict[Family, Callable[[Design], FloatModel]] = {
     "resnet": _resnet,
     "mobilenetv2": _mobilenet,
     "vgg16": _vgg,

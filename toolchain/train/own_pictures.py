@@ -28,7 +28,7 @@ from edgemeta.toolchain.train.run_folder import (
 from edgemeta.toolchain.train.start import described, design_of
 
 if TYPE_CHECKING:
-    from edgemeta.toolchain.train.chain import Chain
+    from edgemeta.toolchain.torch_network import TorchNetwork
     from edgemeta.toolchain.train.loop import Trained
     from edgemeta.toolchain.train.pictures_recipe import PicturesRecipe
 
@@ -136,12 +136,12 @@ class _Run:
         """SHA-256 (hex) of all but the data."""
         return self.recipe.digest(self.design, None if self.start is None else self.start.digest())
 
-    def train(self, reporter: Reporter) -> "Trained[Chain]":
+    def train(self, reporter: Reporter) -> "Trained[TorchNetwork]":
         """Train, or continue."""
         import torch
 
+        from edgemeta.toolchain.torch_network import load_weights
         from edgemeta.toolchain.train.checkpoint import RunIdentity
-        from edgemeta.toolchain.train.export import load_weights
         from edgemeta.toolchain.train.networks import build
         from edgemeta.toolchain.train.pictures_recipe import train_on_pictures
 
@@ -154,11 +154,9 @@ class _Run:
         checkpoint = self.folder / "network.pt"
         return train_on_pictures(self.recipe, network, training, validation, checkpoint, identity, reporter)
 
-    def export(self, trained: "Trained[Chain]", name: str) -> FloatModel:
+    def export(self, trained: "Trained[TorchNetwork]", name: str) -> FloatModel:
         """The trained network as a float model that says what it was made of."""
         import torch
-
-        from edgemeta.toolchain.train.export import export_network
 
         training, validation = self.pictures.training, self.pictures.validation
         provenance: dict[str, object] = {
@@ -175,11 +173,11 @@ class _Run:
         }
         if self.start is not None:
             provenance["start"] = {"name": self.start.model.name, "sha256": self.start.digest()}
-        return export_network(trained.network, name, training.labels, provenance)
+        return trained.network.classification(name, training.labels, provenance)
 
 
 def _measure(
-    model: FloatModel, run: _Run, trained: "Trained[Chain]", test: Dataset | None, out: Path
+    model: FloatModel, run: _Run, trained: "Trained[TorchNetwork]", test: Dataset | None, out: Path
 ) -> PicturesResult:
     """Measure the exported float32 model, write it and the confusion table."""
     validation = _confusion(model, run.pictures.validation)

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_PICTURES, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import MIN_SIZE, Design
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
@@ -69,13 +69,13 @@ class PicturesRecipe:
 
 def train_on_pictures(
     recipe: PicturesRecipe,
-    network: Chain,
+    network: TorchNetwork,
     large: Dataset,
     validation: Dataset,
     checkpoint: Path,
     identity: RunIdentity,
     reporter: Reporter,
-) -> Trained[Chain]:
+) -> Trained[TorchNetwork]:
     """Train (or continue) and return the epoch that is best on `validation`.
 
     network: with its first weights. large: training pictures, square and at least of the network's size. validation:

@@ -9,8 +9,8 @@ from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import ImageBank
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.recipe import SIZE, Recipe
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.student import Lesson, continue_student, train_student
@@ -27,7 +27,7 @@ def train_network(
     alternates: Alternates | None = None,
     threads: int | None = None,
     progress: ProgressCallback | None = None,
-) -> Chain:
+) -> TorchNetwork:
     """Train by `recipe` in `folder` (created if missing; continued if it contains checkpoints).
 
     train, test: images and labels. Epochs are measured on the part of the training images that the recipe holds out;

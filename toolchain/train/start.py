@@ -1,5 +1,6 @@
 """First weights of a training: those of a float model that was trained here before."""
 
+from edgemeta.model.tasks import task_name
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.train.designs import Design
@@ -13,11 +14,27 @@ def described(design: Design) -> dict[str, object]:
     return {"family": design.family, "depth": design.depth, "width": design.width}
 
 
-def design_of(model: FloatModel, source: str) -> Design:
-    """The design of a float model that was trained here, with its size and classes.
+def require_trainable(model: FloatModel, source: str) -> None:
+    """Raise FloatModelError with `source` unless it is a classification of square colour pictures."""
+    if not model.is_classification:
+        raise FloatModelError(f"{source}: its task is {task_name(model.task)}, expected a classification to train")
+    rows, columns, _ = model.input_shape
+    if rows != columns or not set(model.colour) <= set("rgb"):
+        raise FloatModelError(
+            f"{source}: its input is {columns}x{rows} pixels of colour {model.colour!r}, expected a square of 'rgb'"
+        )
 
-    Raises FloatModelError with `source` for another network.
-    """
+
+def design_of(model: FloatModel, source: str) -> Design:
+    """The design of a float model that was trained here. Raises FloatModelError with `source` for another network."""
+    found = known_design(model)
+    if found is None:
+        raise FloatModelError(f"{source}: is no network that `edgemeta train` makes, expected one to start from")
+    return found
+
+
+def known_design(model: FloatModel) -> Design | None:
+    """The design of a float model that was trained here, with its size and classes; None for another network."""
     size, classes = model.input_shape[0], len(model.labels)
     entry = model.provenance.get(ENTRY)
     if isinstance(entry, dict) and set(entry) == {"family", "depth", "width"}:
@@ -27,5 +44,5 @@ def design_of(model: FloatModel, source: str) -> Design:
     ours = {f"{kind}{number}" for kind in ("conv", "bn") for number in range(len(convolutions))} | {"fc"}
     is_ours = ours <= {layer.name for layer in model.layers}
     if not convolutions or not is_ours or (depth - 2) % 6 or any(layer.groups > 1 for layer in convolutions):
-        raise FloatModelError(f"{source}: is no network that `edgemeta train` makes, expected one to start from")
+        return None
     return Design(classes, size, "resnet", depth, len(convolutions[0].weight) / 16)

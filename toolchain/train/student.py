@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.progress import Reporter, Stage
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_BLEND, STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.mean_network import mean_network, refresh_statistics
@@ -74,7 +74,7 @@ def nesterov(network: nn.Module, lr: float, momentum: float, weight_decay: float
     return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
 
 
-def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, reporter: Reporter) -> Chain:
+def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, reporter: Reporter) -> TorchNetwork:
     """Distil the student (or continue) and return the averaged network; checkpoint folder/student.pt.
 
     data: digest of the training data.
@@ -88,8 +88,8 @@ def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, repor
 
 
 def continue_student(
-    recipe: Recipe, student: Chain, lesson: Lesson, folder: Path, data: str, reporter: Reporter
-) -> Chain:
+    recipe: Recipe, student: TorchNetwork, lesson: Lesson, folder: Path, data: str, reporter: Reporter
+) -> TorchNetwork:
     """Train the finished student on, as often as the recipe says, and return the mean of the results.
 
     Continuation k, counted from 0, has the recipe's seed plus 1000 (k + 1); its checkpoint is folder/continuation-k.pt.
@@ -118,8 +118,8 @@ def _numbers(start: int, images: int) -> NDArray[np.int64]:
 
 
 def _distillation(
-    stage: Stage, network: Chain, part: StudentRecipe, seed: int, alternate_share: float, lesson: Lesson
-) -> Training[Chain]:
+    stage: Stage, network: TorchNetwork, part: StudentRecipe, seed: int, alternate_share: float, lesson: Lesson
+) -> Training[TorchNetwork]:
     bank = lesson.bank
     classes = len(lesson.train.labels)
     labels = functional.one_hot(torch.from_numpy(lesson.train.y.astype(np.int64)), classes).float()

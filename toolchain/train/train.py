@@ -20,7 +20,7 @@ from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_
 from edgemeta.toolchain.train.start import ENTRY, described
 
 if TYPE_CHECKING:
-    from edgemeta.toolchain.train.chain import Chain
+    from edgemeta.toolchain.torch_network import TorchNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def train(
 
 def _export(
     recipe: Recipe,
-    network: "Chain",
+    network: "TorchNetwork",
     name: str,
     images: Dataset,
     measured: Dataset,
@@ -94,8 +94,6 @@ def _export(
     alternates: Alternates | None,
 ) -> TrainResult:
     import torch
-
-    from edgemeta.toolchain.train.export import export_network
 
     epochs = recipe.student.epochs
     provenance: dict[str, object] = {
@@ -111,7 +109,7 @@ def _export(
         "test_images": len(measured),
         "test_pixels_sha256": measured.sha256(),
     }
-    model = export_network(network, name, images.labels, provenance)
+    model = network.classification(name, images.labels, provenance)
     right = accuracy(model, measured.x, measured.y)
     model = replace(model, provenance={**provenance, "test_accuracy": right})
     save_float_model(model, out)

@@ -10,7 +10,6 @@ import torch
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.networks import build
 
 LABELS = ("dark", "light", "mixed")
@@ -29,4 +28,4 @@ def images() -> Dataset:
 def small() -> FloatModel:
     """ResNet-8 with an eighth of its channels and random weights."""
     torch.manual_seed(4)
-    return export_network(build(Design(classes=3, width=0.125)), "small", LABELS, {})
+    return build(Design(classes=3, width=0.125)).classification("small", LABELS, {})

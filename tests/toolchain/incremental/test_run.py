@@ -10,9 +10,10 @@ import torch
 
 from edgemeta.model import layers as q
 from edgemeta.model import reference
+from edgemeta.model.tasks import Embedding
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
-from edgemeta.toolchain.errors import CheckpointError, QuantizeError
+from edgemeta.toolchain.errors import CheckpointError, FloatModelError, QuantizeError
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.run import integer_network, parts, range_images, retrained
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
@@ -72,7 +73,7 @@ def test_the_integer_network_is_the_trained_one(tmp_path: Path, small: FloatMode
     settings = replace(SETTINGS, bits=bits)
     alternates = Alternates(255 - images.x[:5], np.arange(5))
     trained = retrained(small, settings, images, tmp_path, alternates=alternates)
-    integer, floats = integer_network(trained.network, small, range_images(small, images, settings))
+    integer, floats = integer_network(trained.network, range_images(small, images, settings))
     for layer in integer.layers:
         if isinstance(layer, q.Conv | q.Dense):
             weight = dict(trained.network.chain.named_parameters())[f"{layer.name}.weight"].detach().numpy()
@@ -101,10 +102,16 @@ def test_images_that_do_not_fit_are_refused(tmp_path: Path, small: FloatModel, i
         (small, Dataset(images.x[:, 1:], images.y, images.labels), SETTINGS, r"expected \(32, 32, 3\)"),
         (small, Dataset(images.x, images.y, ("a", "b", "c")), SETTINGS, r"3 classes \(a, ...\), expected those of"),
         (small, images, replace(SETTINGS, batch=49), "48 images to train on, expected at least one batch of 49"),
-        (replace(small, mean=(0.0,)), images, SETTINGS, r"expects \(pixel - 128\) / 128"),
+        (
+            replace(small, colour="yrg"),
+            images,
+            SETTINGS,
+            "its input is 32x32 pixels of colour 'yrg', expected a square",
+        ),
+        (replace(small, task=Embedding()), images, SETTINGS, "its task is embedding, expected a classification"),
     ]
     for model, data, settings, sentence in cases:
-        with pytest.raises(QuantizeError, match=sentence):
+        with pytest.raises((QuantizeError, FloatModelError), match=sentence):
             retrained(model, settings, data, tmp_path)
 
 

@@ -1,5 +1,7 @@
 """From a search within a budget to a trained network of the found widths, in integers."""
 
+from copy import copy
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.preprocess import look_up
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Embedding
 from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.errors import FloatModelError, SearchError
@@ -29,7 +31,6 @@ from edgemeta.toolchain.simulate.training.config import load_config  # noqa: E40
 from edgemeta.toolchain.simulate.training.exported import export_run  # noqa: E402
 from edgemeta.toolchain.simulate.training.train import train_simulated  # noqa: E402
 from edgemeta.toolchain.train.designs import Design  # noqa: E402
-from edgemeta.toolchain.train.export import export_network  # noqa: E402
 from edgemeta.toolchain.train.networks import build  # noqa: E402
 from edgemeta.toolchain.train.start import design_of  # noqa: E402
 from tests.toolchain.simulate.training.conftest import coloured  # noqa: E402, F401 (a fixture)
@@ -41,7 +42,7 @@ def _search(folder: Path, data: Path, **entries: Any) -> SearchConfig:
     """A search of a random ResNet-8 of a quarter of the width."""
     torch.manual_seed(1)
     network = build(Design(classes=3, size=24, width=0.25)).eval()
-    save_float_model(export_network(network, "small", LABELS, {}), folder / "float.safetensors")
+    save_float_model(network.classification("small", LABELS, {}), folder / "float.safetensors")
     small = {
         "name": "small",
         "network": str(folder / "float.safetensors"),
@@ -111,7 +112,12 @@ def test_a_residual_network_from_elsewhere_is_not_trained_here() -> None:
 def test_what_is_not_trained_here(config: Any, tmp_path: Path) -> None:
     searched = search(config(scheme="fixed", trials=1, rungs=[]), tmp_path)
     network, bits = searched.prepared.network, best(outcomes(searched.trials)).bits
-    with pytest.raises(SearchError, match="is no network that `edgemeta train` makes"):
-        training_config(searched.config, network, bits)
+    entries = training_config(searched.config, network, bits)  # of a network that nobody here made
+    assert "network" not in entries
+    assert entries["start"] == searched.config.network
+    other = copy(network)
+    other.model = replace(network.model, task=Embedding())
+    with pytest.raises(SearchError, match="its task is embedding, expected a classification to train"):
+        training_config(searched.config, other, bits)
     with pytest.raises(SearchError, match="the simulator has no binary bases"):
         training_config(searched.config.model_copy(update={"scheme": "binary"}), network, bits)

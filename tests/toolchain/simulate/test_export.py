@@ -16,10 +16,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip insta
 from edgemeta.toolchain.errors import SimulateError  # noqa: E402
 from edgemeta.toolchain.quantize.calibration import PreparedImages  # noqa: E402
 from edgemeta.toolchain.simulate.export import export  # noqa: E402
-from edgemeta.toolchain.simulate.integer_network import IntegerNetwork  # noqa: E402
 from edgemeta.toolchain.simulate.prepare import prepare, rounded_weights  # noqa: E402
+from edgemeta.toolchain.torch_network import IntegerNetwork  # noqa: E402
 from edgemeta.toolchain.train.designs import Design  # noqa: E402
-from edgemeta.toolchain.train.export import export_network  # noqa: E402
 from edgemeta.toolchain.train.networks import build  # noqa: E402
 
 LABELS = ("a", "b", "c")
@@ -53,7 +52,7 @@ def real(images: Any) -> Any:
 
 def exported(network: Any, images: Any) -> Model:
     with rounded_weights(network):
-        floats = export_network(network, "small", LABELS, {})
+        floats = network.classification("small", LABELS, {})
     return export(network, floats, PreparedImages(floats, ArrayFrames(images, "test")))
 
 

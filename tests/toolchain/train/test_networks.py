@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from edgemeta.toolchain.train.chain import StridedDepthwise, StridedPointwise
+from edgemeta.toolchain.torch_layers import StridedDepthwise, StridedPointwise
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build, halvings
 
@@ -29,7 +29,7 @@ def test_the_networks_for_cifar_have_the_published_sizes() -> None:
     """VGG16's 14,710,464 weights of 3x3 (the published 14,714,688 less 4,224 biases), and ResNet-20's 0.27 million."""
     vgg = build(Design(family="vgg16"))
     assert sum(p.numel() for p in vgg.parameters() if p.ndim == 4) == 14_710_464
-    pools = [link.name for link in vgg.links if link.name.startswith("pool")]
+    pools = [layer.name for layer in vgg.layers if layer.name.startswith("pool")]
     assert pools == ["pool0", "pool1", "pool2", "pool3", "pool4", "pool"]
     assert sum(p.numel() for p in build(Design(depth=20)).parameters()) == 272_474
 
@@ -72,7 +72,7 @@ def test_every_size_gives_logits(family: str, size: int) -> None:
     network = build(design).eval()
     with torch.no_grad():
         assert network(torch.zeros(1, 3, size, size)).shape == (1, 3)
-    assert len({link.name for link in network.links}) == len(network.links)
+    assert len({layer.name for layer in network.layers}) == len(network.layers)
 
 
 def test_weights_of_one_size_fit_another() -> None:

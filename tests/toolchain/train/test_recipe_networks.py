@@ -15,7 +15,6 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.quantize.auto import quantize_auto
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.run import integer_session
-from edgemeta.toolchain.train.export import export_network
 from edgemeta.toolchain.train.recipe import load_recipe
 from edgemeta.toolchain.train.recipe_files import find_recipe
 from edgemeta.toolchain.train.run import train_network
@@ -39,7 +38,7 @@ def test_train_export_quantize_and_run(tmp_path: Path, pixels: Any, classes: Any
     )
     network = train_network(small, train, Dataset(pixels, classes), tmp_path)
     design = small.design(10)
-    model = export_network(network, name, recipe.labels, {ENTRY: described(design)})
+    model = network.classification(name, recipe.labels, {ENTRY: described(design)})
     assert design_of(model, name) == design
     images = PreparedImages(model, ArrayFrames(pixels[:6]))
     integer = quantize_auto(model, images, ("minmax",)).model

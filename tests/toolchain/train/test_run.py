@@ -11,7 +11,7 @@ import torch
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError, DataError
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.train.chain import Chain
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.run import train_network
 
@@ -49,7 +49,7 @@ def run(
     stop: tuple[str, int] | None = None,
     entries: object = RECIPE,
     test: Dataset | None = None,
-) -> Chain:
+) -> TorchNetwork:
     def watch(event: Progress) -> None:
         if stop == (event.stage, event.epoch):
             raise StoppedError
@@ -59,7 +59,7 @@ def run(
     return train_network(recipe, data, test or data, folder, alternates=alternates, threads=1, progress=watch)
 
 
-def weights(network: Chain) -> Any:
+def weights(network: TorchNetwork) -> Any:
     return torch.cat([v.double().flatten() for v in network.state_dict().values()])
 
 

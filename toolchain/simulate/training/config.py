@@ -37,18 +37,19 @@ class NetworkConfig(BaseModel):
 class TrainingConfig(BaseModel):
     """A training under number formats.
 
-    labels: names of the classes, for data that only number them. batch: images of a step, of all workers together. lr:
-    peak learning rate of SGD with Nesterov momentum, for the mean loss of a batch, reached linearly after
-    `warmup_epochs`. pad: greatest shift of a crop in pixels. loss_scale: factor on the loss in the backward pass.
-    mixed_precision: whether layers compute in bfloat16 in training, where the processor has it; on another one it
-    changes nothing. start: float model, a file or a shipped name, whose weights are the first ones. rules, rounding: as
-    `prepare` reads them; without rules everything is float32. soft: weight of the loss against the logits of the float
-    model `start` for the same views, at `softness` as temperature; the rest is that of the labels.
+    network: None: that of `start`, or ResNet-8. labels: names of the classes, for data that only number them. batch:
+    images of a step, of all workers together. lr: peak learning rate of SGD with Nesterov momentum, for the mean loss
+    of a batch, reached linearly after `warmup_epochs`. pad: greatest shift of a crop in pixels. loss_scale: factor on
+    the loss in the backward pass. mixed_precision: whether layers compute in bfloat16 in training, where the processor
+    has it; on another one it changes nothing. start: float model, a file or a shipped name, whose weights are the first
+    ones. rules, rounding: as `prepare` reads them; without rules everything is float32. soft: weight of the loss
+    against the logits of the float model `start` for the same views, at `softness` as temperature; the rest is that of
+    the labels.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    network: NetworkConfig = NetworkConfig()
+    network: NetworkConfig | None = None
     labels: tuple[str, ...] | None = None
     epochs: int = Field(ge=1)
     batch: int = Field(default=128, ge=1)
@@ -84,7 +85,7 @@ class TrainingConfig(BaseModel):
     def design(self, size: int, classes: int) -> Design:
         """The network for images of this size. Raises SimulateError, which names file and line."""
         try:
-            return self.network.design(size, classes)
+            return (self.network or NetworkConfig()).design(size, classes)
         except RecipeError as error:
             raise SimulateError(f"{self._source.at(('network',))}: {error}") from error
 
@@ -96,9 +97,14 @@ class TrainingConfig(BaseModel):
         if self.batch % workers:
             raise SimulateError(f"{place}: batch is {self.batch}, expected a multiple of {workers}, the workers")
 
-    def digest(self, design: Design, start: str | None) -> str:
+    def digest(self, design: Design | None, start: str | None) -> str:
         """SHA-256 (hex) of everything but the data that decides the steps; start: digest of the first weights."""
-        whole = {**self.model_dump(mode="json"), "network": vars(design), "start": start, "checkpoint": _CHECKPOINT}
+        whole = {
+            **self.model_dump(mode="json"),
+            "network": design and vars(design),
+            "start": start,
+            "checkpoint": _CHECKPOINT,
+        }
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import require_writable
 
 if TYPE_CHECKING:
-    from edgemeta.toolchain.train.chain import Chain
+    from edgemeta.toolchain.torch_network import TorchNetwork
 
 RANGE_IMAGES = 200
 """Training images for the ranges of the tensors that no rule observed."""
@@ -74,7 +74,7 @@ def export_run(
     job = open_job(chosen, data, test, report)
     network = _trained_network(job, folder)
     simulated = accuracy_under_rules(network, job.measured, ALONE)
-    model = integer_model(network, job, name or f"{job.design.name}-{config.stem}", stage("ranges"))
+    model = integer_model(network, job, name or f"{job.network_name}-{config.stem}", stage("ranges"))
     result = evaluate(model, integer_session(model), job.measured, stage("test images"))
     measured = {
         "test_images": result.images,
@@ -85,7 +85,7 @@ def export_run(
     return Exported(out, digest, out.stat().st_size, 100 * result.top1, simulated, result.images)
 
 
-def _trained_network(job: Job, folder: Path) -> "Chain":
+def _trained_network(job: Job, folder: Path) -> "TorchNetwork":
     from edgemeta.toolchain.simulate.training.run import simulated_network
     from edgemeta.toolchain.train.checkpoint import RunIdentity, load_checkpoint
     from edgemeta.toolchain.train.workers import ALONE
@@ -96,20 +96,19 @@ def _trained_network(job: Job, folder: Path) -> "Chain":
         raise SimulateError(
             f"{folder}: has {done} of {epochs} epochs, expected a finished run; `edgemeta simulate train` continues it"
         )
-    network = simulated_network(job.config, job.design, None, ALONE)
+    network = simulated_network(job, ALONE)
     network.load_state_dict(state["network"])
     return network.eval()
 
 
-def integer_model(network: "Chain", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
+def integer_model(network: "TorchNetwork", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
     """The integers of a job's trained network. stage: called with (images done, all images). Raises SimulateError."""
     from edgemeta.toolchain.simulate.export import export
     from edgemeta.toolchain.simulate.prepare import rounded_weights
-    from edgemeta.toolchain.train.export import export_network
 
     trained = {"training_images": len(job.images), "epochs": job.config.epochs, "recipe_sha256": job.recipe}
     with rounded_weights(network):
-        floats = export_network(network, name, job.images.labels, trained)
+        floats = network.classification(name, job.images.labels, trained)
     frames = ArrayFrames(job.images.balanced(RANGE_IMAGES).x, "training images")
     model = export(network, floats, PreparedImages(floats, frames), stage)
     return replace(model, provenance={**model.provenance, **trained})

@@ -8,7 +8,7 @@ from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.number_formats.formats import name_of
 from edgemeta.toolchain.progress import Progress, read_log
 from edgemeta.toolchain.simulate.rules import ROLES
-from edgemeta.toolchain.simulate.training.config import TrainingConfig
+from edgemeta.toolchain.simulate.training.config import NetworkConfig, TrainingConfig
 
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:820px;margin:2em auto;padding:0 1em;color:#222}"
@@ -49,7 +49,7 @@ def _page(name: str, config: TrainingConfig, epochs: list[Progress], drawn: tupl
     newest = epochs[-1]
     settings = [
         *((key, value) for key, value in config.model_dump(exclude={"network", "rules", "rounding"}).items()),
-        ("network", f"{config.network.family} {config.network.depth}, width {config.network.width:g}"),
+        ("network", _network(config)),
         ("rounding", f"{config.rounding.training} in training, {config.rounding.evaluation} in evaluation"),
     ]
     rules = [
@@ -78,6 +78,13 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
     lines = ["".join(f"<th>{escape(text)}</th>" for text in head)]
     lines += ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in rows]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _network(config: TrainingConfig) -> str:
+    if config.network is None and config.start is not None:
+        return f"that of {config.start}"
+    network = config.network or NetworkConfig()
+    return f"{network.family} {network.depth}, width {network.width:g}"
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -16,21 +16,18 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.simulate.prepare import prepare
 from edgemeta.toolchain.simulate.training.batch_norm import share_statistics
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.job import Job
 from edgemeta.toolchain.simulate.training.loss_scale import ScaledStep
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.checkpoint import RunIdentity
-from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.export import load_weights
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
-from edgemeta.toolchain.train.networks import build
+from edgemeta.toolchain.train.networks import network_of
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.student import cosine, distillation_loss, nesterov
 from edgemeta.toolchain.train.targets import Target, live_target
@@ -40,12 +37,11 @@ _TEST_BATCH = 500
 """Test images, of all workers together, that share their ranges."""
 
 
-def simulated_network(config: TrainingConfig, design: Design, start: FloatModel | None, workers: Workers) -> Chain:
+def simulated_network(job: Job, workers: Workers) -> TorchNetwork:
     """The network under the config's rules, with its first weights. Raises SimulateError, FloatModelError."""
+    config = job.config
     torch.manual_seed(config.seed)
-    network = build(design)
-    if start is not None:
-        load_weights(network, start, str(config.start))
+    network = network_of(job.design, job.start, str(config.start))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     share_statistics(network, workers)
     if config.simulation is not None:
@@ -55,10 +51,10 @@ def simulated_network(config: TrainingConfig, design: Design, start: FloatModel 
 
 def train_network(
     job: Job, checkpoint: Path, identity: RunIdentity, workers: Workers, reporter: Reporter
-) -> Trained[Chain]:
+) -> Trained[TorchNetwork]:
     """Train, or continue from the checkpoint; returns the network after the last epoch, under its rules."""
     config = job.config
-    network = simulated_network(config, job.design, job.start, workers)
+    network = simulated_network(job, workers)
     shared = shared_network(network, workers)
     bank, labels = ImageBank(job.images.x, config.pad), torch.from_numpy(job.images.y.astype(np.int64))
     steps = bank.images // config.batch
@@ -107,8 +103,7 @@ def _target(job: Job, batches: int) -> Target | None:
     """The logits of the float model, where the training learns from them; for so many batches."""
     if job.config.soft == 0 or job.start is None:
         return None
-    teacher = build(job.design)
-    load_weights(teacher, job.start, str(job.config.start))
+    teacher = network_of(job.design, job.start, str(job.config.start))
     return live_target([teacher.to(memory_format=torch.channels_last)], batches)  # type: ignore[call-overload]
 
 

@@ -17,7 +17,7 @@ from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import opened_run
 
 if TYPE_CHECKING:
-    from edgemeta.toolchain.train.chain import Chain
+    from edgemeta.toolchain.torch_network import TorchNetwork
     from edgemeta.toolchain.train.workers import Workers
 
 CHECKPOINT = "network.pt"
@@ -43,7 +43,7 @@ class SimulatedTraining:
     images: int
     epochs: int
     sha256: str
-    network: "Chain"
+    network: "TorchNetwork"
     first: bool
 
 

@@ -9,7 +9,6 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.backbone.pupil import Backbone, Pupil
 from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
 from edgemeta.toolchain.train.backbone.train import Material
-from edgemeta.toolchain.train.export import export_network
 
 SIDE = 64
 """Side of the exported network's input, pixels. Convolutions have no fixed size."""
@@ -39,4 +38,4 @@ def export_backbone(
     }
     network = Backbone(recipe, SIDE)
     network.load_state_dict(pupil.network.state_dict())
-    return export_network(network.eval(), recipe.name, labels, provenance)
+    return network.eval().classification(recipe.name, labels, provenance)

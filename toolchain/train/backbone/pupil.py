@@ -6,47 +6,48 @@ from torch.nn import functional
 
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.float_model.graph import INPUT
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.backbone.recipe import CLASSES, BackboneRecipe
-from edgemeta.toolchain.train.chain import INPUT, Chain
-from edgemeta.toolchain.train.export import parameters_of
+from edgemeta.toolchain.train.network_builder import NetworkBuilder
 
 WIDTHS = (16, 32, 64)
 
 
-class Backbone(Chain):
+class Backbone(TorchNetwork):
     """A residual network as ResNet-8, with more blocks; those that ResNet-8 lacks begin as the identity.
 
     ends: names of the last layers of the stages.
     """
 
     def __init__(self, recipe: BackboneRecipe, size: int) -> None:
-        super().__init__(size)
+        net = NetworkBuilder(size)
         ends: list[str] = []
         old, new = [0], []  # convolutions of ResNet-8, in their order, and the last ones of further blocks
-        x, cin = self.relu(self.convolution(INPUT, 3, WIDTHS[0], 3, 1)), WIDTHS[0]
+        x, cin = net.relu(net.convolution(INPUT, 3, WIDTHS[0], 3, 1)), WIDTHS[0]
         for stage, width in enumerate(WIDTHS):
             for block in range(recipe.blocks[stage]):
-                stride, first = 2 if stage and not block else 1, self._convolutions
-                side = x if stride == 1 else self.convolution(x, cin, width, 1, stride)
-                inner = self.relu(self.convolution(x, cin, width, 3, stride))
-                x, cin = self.relu(self.join(side, self.convolution(inner, width, width, 3, 1))), width
+                stride, first = 2 if stage and not block else 1, net.convolutions
+                side = x if stride == 1 else net.convolution(x, cin, width, 1, stride)
+                inner = net.relu(net.convolution(x, cin, width, 3, stride))
+                x, cin = net.relu(net.join(side, net.convolution(inner, width, width, 3, 1))), width
                 if block:
-                    new.append(self._convolutions - 1)
+                    new.append(net.convolutions - 1)
                 else:
-                    old += range(first, self._convolutions)
+                    old += range(first, net.convolutions)
             ends.append(x)
-        self.classify(x, cin, CLASSES)
+        super().__init__(net.classifier(recipe.name, x, cin, CLASSES))
         self.ends = tuple(ends)
         self._begin(recipe.start, old, new)
 
     def layers_to(self, stage: int) -> list[str]:
         """Names of the layers up to the end of a stage, counted from 1."""
-        names = [link.name for link in self.links]
+        names = [layer.name for layer in self.layers]
         return names[: names.index(self.ends[stage - 1]) + 1] if stage else []
 
     def _begin(self, start: str, old: list[int], new: list[int]) -> None:
         """Set the weights: ResNet-8's where it has the layer; a further block adds nothing at first."""
-        given, state = parameters_of(load_float_model(find(start))), self.state_dict()
+        given, state = TorchNetwork(load_float_model(find(start))).state_dict(), self.state_dict()
         renumbered = {f"{kind}{number}": f"{kind}{i}" for i, number in enumerate(old) for kind in ("conv", "bn")}
         for name in state:
             layer, _, parameter = name.partition(".")
@@ -90,15 +91,13 @@ class Pupil(nn.Module):
 
     def imitate(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Logits [B, classes], and for each imitation what the backbone makes of the map, in deviations."""
-        values = {INPUT: x}
-        for link in self.network.links:
-            values[link.name] = self.network.get_submodule(link.name)(*(values[name] for name in link.inputs))
+        names = [self.network.ends[each.stage - 1] for each in self.imitations]
+        *sources, logits = self.network.values(x, (*names, "fc"))
         maps = []
-        for adapter, each in zip(self.adapters, self.imitations, strict=True):
-            source = values[self.network.ends[each.stage - 1]]
+        for adapter, each, source in zip(self.adapters, self.imitations, sources, strict=True):
             window = source.shape[-1] // each.rows
             maps.append(adapter(functional.avg_pool2d(source, window) if window > 1 else source))
-        return values[self.network.links[-1].name], maps
+        return logits.flatten(1), maps
 
     def measure(self, maps: list[list[Tensor]]) -> None:
         """Set mean and deviation of every channel from several batches of the guide's maps."""

@@ -48,7 +48,7 @@ class DetectionLoss:
         self._labels = len(task.labels)
 
     def __call__(self, outputs: tuple[Tensor, ...], boxes: Boxes) -> Tensor:
-        """A scalar with a gradient. outputs: of `TinyYolo`.
+        """A scalar with a gradient. outputs: of `tiny_yolo`.
 
         Sums over all boxes of the batch and cells, divided by the number of answers.
         """

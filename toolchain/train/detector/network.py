@@ -6,11 +6,14 @@ Its input is float [B, 3, S, S] (channels first) holding (pixel - 128) / 128, S 
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from edgemeta.model.tasks import Detection, DetectionLevel
-from edgemeta.toolchain.train.chain import Concatenation, Doubling, LinkedLayers
+from edgemeta.toolchain.float_model.graph import INPUT, Concat, Conv, Upsample
+from edgemeta.toolchain.torch_network import TorchNetwork
+from edgemeta.toolchain.train.network_builder import NetworkBuilder, filters
 
 STRIDES = (32, 16)
 """Pixels from cell to cell of the two grids."""
@@ -22,41 +25,39 @@ _FIRST_SCORE = 0.01
 """Objectness and class scores of a fresh network: nearly all cells have no object."""
 
 
-class TinyYolo(LinkedLayers):
-    """The network of a task of decoding "yolov3" whose levels have the grids of STRIDES and ANCHORS anchors each."""
+def tiny_yolo(size: int, width: float, task: Detection) -> TorchNetwork:
+    """The network of a task of decoding "yolov3" whose levels have the grids of STRIDES and ANCHORS anchors each.
 
-    def __init__(self, size: int, width: float, task: Detection) -> None:
-        super().__init__(size)
-        self.task = task
-        self.outputs = tuple(name for level in task.levels for name in outputs_of(level))
-        channels = [max(1, round(base * width)) for base in (16, 32, 64, 128, 256, 512, 1024)]
-        x, cin = "input", 3
-        for number, cout in enumerate(channels):
-            x = self.relu(self.convolution(x, cin, cout, 3, 1))
-            if number == 4:
-                fine = x
-            if number < 5:
-                x = self.add(f"pool{number}", nn.MaxPool2d(2), x)
-            cin = cout
-        x = self.relu(self.convolution(x, cin, channels[4], 1, 1))
-        self._head(self.relu(self.convolution(x, channels[4], channels[5], 3, 1)), channels[5], task.levels[0])
-        x = self.relu(self.convolution(x, channels[4], channels[3], 1, 1))
-        x = self.add("joined", Concatenation(), self.add("doubled", Doubling(), x), fine)
-        x = self.relu(self.convolution(x, channels[3] + channels[4], channels[4], 3, 1))
-        self._head(x, channels[4], task.levels[1])
+    It gives boxes, objectness and classes [B, C, H, W] of each level, the coarse one first.
+    """
+    net = NetworkBuilder(size)
+    channels = [max(1, round(base * width)) for base in (16, 32, 64, 128, 256, 512, 1024)]
+    x, cin = INPUT, 3
+    for number, cout in enumerate(channels):
+        x = net.relu(net.convolution(x, cin, cout, 3, 1))
+        if number == 4:
+            fine = x
+        if number < 5:
+            x = net.max_pool(f"pool{number}", x)
+        cin = cout
+    x = net.relu(net.convolution(x, cin, channels[4], 1, 1))
+    coarse = net.relu(net.convolution(x, channels[4], channels[5], 3, 1))
+    _add_head(net, coarse, channels[5], task, task.levels[0])
+    x = net.relu(net.convolution(x, channels[4], channels[3], 1, 1))
+    x = net.add(Concat("joined", (net.add(Upsample("doubled", x, (2, 2))), fine)))
+    x = net.relu(net.convolution(x, channels[3] + channels[4], channels[4], 3, 1))
+    _add_head(net, x, channels[4], task, task.levels[1])
+    outputs = tuple(name for level in task.levels for name in outputs_of(level))
+    return TorchNetwork(net.graph("tiny-yolo", outputs, task))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Boxes, objectness and classes [B, C, H, W] of each level, the coarse one first."""
-        return self.values(x, self.outputs)
 
-    def _head(self, x: str, channels: int, level: DetectionLevel) -> None:
-        counts = (4 * ANCHORS, ANCHORS, ANCHORS * len(self.task.labels))
-        for name, part, count in zip(outputs_of(level), PARTS, counts, strict=True):
-            conv = nn.Conv2d(channels, count, 1)
-            nn.init.normal_(conv.weight, std=0.01)
-            assert conv.bias is not None
-            nn.init.constant_(conv.bias, 0.0 if part == "boxes" else math.log(_FIRST_SCORE / (1 - _FIRST_SCORE)))
-            self.add(name, conv, x)
+def _add_head(net: NetworkBuilder, x: str, channels: int, task: Detection, level: DetectionLevel) -> None:
+    counts = (4 * ANCHORS, ANCHORS, ANCHORS * len(task.labels))
+    for name, part, count in zip(outputs_of(level), PARTS, counts, strict=True):
+        drawn = nn.Conv2d(channels, count, 1)
+        nn.init.normal_(drawn.weight, std=0.01)
+        bias = 0.0 if part == "boxes" else math.log(_FIRST_SCORE / (1 - _FIRST_SCORE))
+        net.add(Conv(name, x, filters(drawn), np.full(count, bias, np.float32)))
 
 
 def outputs_of(level: DetectionLevel) -> tuple[str, str, str]:

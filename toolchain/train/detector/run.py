@@ -12,14 +12,14 @@ from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.detector.anchors import anchors_of
 from edgemeta.toolchain.train.detector.loss import Boxes, DetectionLoss
-from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, TinyYolo, task_of
+from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, task_of, tiny_yolo
 from edgemeta.toolchain.train.detector.recipe import DetectorRecipe
-from edgemeta.toolchain.train.export import export_layers
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.student import cosine, nesterov
@@ -29,7 +29,7 @@ _BATCH = 100
 
 def train_tiny_yolo(
     recipe: DetectorRecipe, train: BoxedImages, measured: BoxedImages, folder: Path, reporter: Reporter
-) -> TinyYolo:
+) -> TorchNetwork:
     """Train, or continue (checkpoint folder/network.pt); returns the averaged network in evaluation mode.
 
     measured: images on which epochs are measured. Raises DataError for images that do not fit, CheckpointError.
@@ -37,7 +37,7 @@ def train_tiny_yolo(
     _check_images(recipe, train)
     torch.manual_seed(recipe.seed)
     task = task_of(train.labels, anchors_of(train.boxes, ANCHORS * len(STRIDES)))
-    network = TinyYolo(train.x.shape[1], recipe.network.width, task)
+    network = tiny_yolo(train.x.shape[1], recipe.network.width, task)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     steps = len(train) // recipe.batch
     lesson = _Lesson(recipe.seed, train)
@@ -110,9 +110,9 @@ class _Lesson:
 class _Watched:
     """The images on which epochs are measured."""
 
-    def __init__(self, network: TinyYolo, measured: BoxedImages) -> None:
-        model = export_layers(network, "network", network.outputs, network.task, {})
-        self._detector = FloatDetector(model, dict.fromkeys(network.task.labels, LEAST_SCORE))
+    def __init__(self, network: TorchNetwork, measured: BoxedImages) -> None:
+        model = network.written()
+        self._detector = FloatDetector(model, dict.fromkeys(model.labels, LEAST_SCORE))
         self._measured = measured
         self._pixels = np.ascontiguousarray(measured.x.transpose(0, 3, 1, 2))
 

@@ -63,7 +63,6 @@ def train_detector(
     import torch
 
     from edgemeta.toolchain.train.detector.run import train_tiny_yolo
-    from edgemeta.toolchain.train.export import export_layers
 
     images = load_boxed_images(data)
     measured = load_boxed_images(test, labels=images.labels)
@@ -92,8 +91,7 @@ def train_detector(
         "test_images": len(measured),
         "test_sha256": measured.sha256(),
     }
-    model = export_layers(network, name or chosen.name, network.outputs, network.task, provenance)
-    model = replace(model, crop="letterbox", fill=_FILL)
+    model = network.written(name=name or chosen.name, provenance=provenance, crop="letterbox", fill=_FILL)
     precision = evaluate_float_detector(model, measured, lambda _done, _total: None)
     model = replace(model, provenance={**provenance, "test_map50": precision.at_half, "test_map": precision.mean})
     save_float_model(model, out)

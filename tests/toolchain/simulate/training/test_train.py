@@ -11,7 +11,6 @@ from edgemeta.toolchain.errors import CheckpointError, DataError, SimulateError
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import Progress
 from edgemeta.toolchain.simulate.training.train import SimulatedTraining, train_simulated
-from edgemeta.toolchain.train.export import export_network
 
 
 class StoppedError(Exception):
@@ -97,7 +96,7 @@ def test_soft_learns_from_the_float_model_and_not_from_the_labels(
         np.savez(tmp_path / "wrong.npz", x=members["x"], y=(members["y"] + 1) % 3, labels=members["labels"])
     wrong = train(write_config(rules=None), (tmp_path / "wrong.npz", coloured[1]), tmp_path / "float")
     save_float_model(
-        export_network(wrong.network, "wrong", ("red", "green", "blue"), {}), tmp_path / "wrong.safetensors"
+        wrong.network.classification("wrong", ("red", "green", "blue"), {}), tmp_path / "wrong.safetensors"
     )
     changes = {"start": str(tmp_path / "wrong.safetensors"), "mixed_precision": True}
     for soft, right in ((0.0, True), (1.0, False)):

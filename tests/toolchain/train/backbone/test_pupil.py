@@ -35,7 +35,7 @@ def test_a_step_changes_all_but_the_frozen_stage(recipe: BackboneRecipe) -> None
         for name, value in pupil.network.state_dict(prefix="network.").items()
         if not torch.equal(before[name], value)
     }
-    weighty = {link.name for link in pupil.network.links if pupil.network.get_submodule(link.name).state_dict()}
+    weighty = {layer.name for layer in pupil.network.layers if pupil.network.get_submodule(layer.name).state_dict()}
     frozen = {"conv0", "bn0", "conv1", "bn1", "conv2", "bn2"}
     assert changed == weighty - frozen
 

@@ -6,9 +6,9 @@ import torch
 
 from edgemeta.tasks.detection.boxes import cells_of, decode
 from edgemeta.toolchain.float_model.forward import normalized, outputs
+from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.batches import network_input
-from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, TinyYolo, by_anchor, decoded, task_of
-from edgemeta.toolchain.train.export import export_layers
+from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, by_anchor, decoded, task_of, tiny_yolo
 
 LABELS = ("cup", "pen", "key")
 ANCHOR_SIZES = [(6.0, 9.0), (12.0, 10.0), (14.0, 20.0), (30.0, 24.0), (40.0, 50.0), (60.0, 58.0)]
@@ -16,9 +16,9 @@ TASK = task_of(LABELS, ANCHOR_SIZES)
 SIZE = 64
 
 
-def network(width: float = 0.125) -> TinyYolo:
+def network(width: float = 0.125) -> TorchNetwork:
     torch.manual_seed(1)
-    return TinyYolo(SIZE, width, TASK).eval()
+    return tiny_yolo(SIZE, width, TASK).eval()
 
 
 def test_the_task_has_the_great_anchors_on_the_coarse_grid() -> None:
@@ -31,7 +31,7 @@ def test_the_task_has_the_great_anchors_on_the_coarse_grid() -> None:
 def test_export_equals_pytorch() -> None:
     net = network()
     pixels = np.random.default_rng(5).integers(0, 256, (2, SIZE, SIZE, 3)).astype(np.uint8)
-    model = export_layers(net, "net", net.outputs, TASK, {})
+    model = net.written(name="net")
     with torch.no_grad():
         wanted = net(network_input(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))))
     found = outputs(model, normalized(model, pixels))

@@ -25,14 +25,14 @@ from edgemeta.model.layers import (
     MaxPool,
     Moving,
     Multiplier,
-    Padding,
     Product,
     Requantize,
     Rescale,
     ResizeBilinear,
     TensorType,
 )
-from edgemeta.model.layers.bilinear import BILINEAR_BITS, BilinearAxis, bilinear_axis
+from edgemeta.model.layers.bilinear import BILINEAR_BITS, bilinear_axis
+from edgemeta.toolchain.torch_layers import between, sides
 
 
 def run_layer(
@@ -45,8 +45,7 @@ def run_layer(
     match layer:
         case Conv():
             assert weights is not None
-            top, left, bottom, right = layer.padding
-            padded = functional.pad(x - zero_point, (left, right, top, bottom))
+            padded = functional.pad(x - zero_point, sides(layer.padding))
             sums = functional.conv2d(
                 padded, weights.permute(0, 3, 1, 2), None, layer.stride, 0, layer.dilation, layer.groups
             )
@@ -65,10 +64,10 @@ def run_layer(
         case Rescale():
             return _requantized(x - zero_point, layer.requantize, layer.output)
         case MaxPool():
-            padded = functional.pad(x, _sides(layer.padding), value=types[names[0]].lo)
+            padded = functional.pad(x, sides(layer.padding), value=types[names[0]].lo)
             return functional.max_pool2d(padded, layer.kernel, layer.stride)
         case AveragePool():
-            padded = functional.pad(x - zero_point, _sides(layer.padding))
+            padded = functional.pad(x - zero_point, sides(layer.padding))
             sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)
             return _requantized(sums, layer.requantize, layer.output)
         case Lookup():
@@ -82,8 +81,9 @@ def run_layer(
         case ResizeBilinear():
             sums = x
             for axis in (0, 1):
-                neighbours = bilinear_axis(x.shape[axis + 2], layer.output.shape[axis], layer.coordinates)
-                sums = _between(sums, neighbours, axis + 2)
+                places = bilinear_axis(x.shape[axis + 2], layer.output.shape[axis], layer.coordinates)
+                shares = (1 << BILINEAR_BITS) - places.weight, places.weight
+                sums = between(sums, axis + 2, places.lower, places.upper, shares)
             return _shifted(sums, 2 * BILINEAR_BITS)
 
 
@@ -149,17 +149,3 @@ def _bias(layer: Conv | Dense, like: Tensor) -> Tensor:
     if layer.bias is None:
         return like.new_zeros(1)
     return torch.from_numpy(layer.bias.astype("float64")).reshape(1, -1, 1, 1)
-
-
-def _sides(padding: Padding) -> tuple[int, int, int, int]:
-    """Top, left, bottom, right in the order of PyTorch."""
-    top, left, bottom, right = padding
-    return left, right, top, bottom
-
-
-def _between(x: Tensor, axis: BilinearAxis, number: int) -> Tensor:
-    """Weighted sum of the two elements that each output position lies between, along axis `number`."""
-    lower, upper = (torch.from_numpy(each.astype("int64")) for each in (axis.lower, axis.upper))
-    shape = [-1 if i == number else 1 for i in range(x.ndim)]
-    weights = torch.from_numpy(axis.weight.astype("float64")).reshape(shape)
-    return x.index_select(number, lower) * ((1 << BILINEAR_BITS) - weights) + x.index_select(number, upper) * weights

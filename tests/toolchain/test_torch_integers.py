@@ -15,8 +15,8 @@ from tests.parts import by_name, in_parts
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from edgemeta.toolchain.errors import SimulateError  # noqa: E402
-from edgemeta.toolchain.simulate.integer_layers import run_layer  # noqa: E402
-from edgemeta.toolchain.simulate.integer_network import IntegerNetwork  # noqa: E402
+from edgemeta.toolchain.torch_integers import run_layer  # noqa: E402
+from edgemeta.toolchain.torch_network import IntegerNetwork  # noqa: E402
 
 SHIPPED = ("resnet8-cifar10", "resnet8-cifar10-paper", "resnet8-cifar10-pot5")
 WITH_FIXED_WEIGHTS = SHIPPED[:2]  # powers of two are not trained here
@@ -103,11 +103,11 @@ def test_the_gradient_is_that_of_the_real_numbers() -> None:
 
 
 def test_weights_that_no_model_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgemeta.toolchain.simulate import integer_network
+    from edgemeta.toolchain import torch_network
 
     def refuse(_model: object) -> None:
         raise ModelError("layer conv0: the accumulator does not fit")
 
-    monkeypatch.setattr(integer_network, "prove", refuse)
+    monkeypatch.setattr(torch_network, "prove", refuse)
     with pytest.raises(SimulateError, match="no valid model: layer conv0"):
         IntegerNetwork(load(zoo.find("resnet8-cifar10"))).written()

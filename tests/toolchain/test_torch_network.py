@@ -11,10 +11,9 @@ import torch
 from edgemeta.toolchain.errors import FloatModelError
 from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
 from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.toolchain.torch_network import TorchNetwork, load_weights
 from edgemeta.toolchain.train.batches import network_input
-from edgemeta.toolchain.train.chain import Chain
 from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.export import export_network, load_weights
 from edgemeta.toolchain.train.networks import build
 
 DESIGNS = [
@@ -31,7 +30,7 @@ DESIGNS = [
 ]
 
 
-def trained(design: Design) -> Chain:
+def trained(design: Design) -> TorchNetwork:
     """A network whose batch norms are not those of a fresh one."""
     torch.manual_seed(1)
     network = build(design)
@@ -53,7 +52,7 @@ def images(size: int) -> Any:
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda d: f"{d.name}-{d.size}")
 def test_export_equals_pytorch(design: Design) -> None:
     network, pixels = trained(design), images(design.size)
-    model = export_network(network, "net", tuple("abcdefg"), {"made": "here"})
+    model = network.classification("net", tuple("abcdefg"), {"made": "here"})
     with torch.no_grad():
         wanted = network(network_input(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))).numpy()
     np.testing.assert_allclose(logits(model, pixels), wanted, atol=1e-4 * max(1.0, np.abs(wanted).max()))
@@ -62,14 +61,14 @@ def test_export_equals_pytorch(design: Design) -> None:
 
 def test_resnet8_keeps_the_layers_of_the_shipped_file(repository: Path) -> None:
     shipped = load_float_model(repository / "model" / "zoo" / "resnet8-cifar10-float.safetensors")
-    ours = export_network(trained(Design()), "r8", shipped.labels, {})
+    ours = trained(Design()).classification("r8", shipped.labels, {})
     assert [x.name for x in ours.layers if x.name.startswith("conv")] == [f"conv{i}" for i in range(9)]
     assert {(type(x), x.name) for x in ours.layers} == {(type(x), x.name) for x in shipped.layers}
 
 
 def test_weights_of_a_float_file_load_back(tmp_path: Path) -> None:
     network = trained(DESIGNS[4])
-    save_float_model(export_network(network, "net", tuple("abcdefg"), {}), tmp_path / "net.safetensors")
+    save_float_model(network.classification("net", tuple("abcdefg"), {}), tmp_path / "net.safetensors")
     model = load_float_model(tmp_path / "net.safetensors")
     torch.manual_seed(2)
     other = build(replace(DESIGNS[4], size=64))
@@ -84,7 +83,7 @@ def test_weights_of_a_float_file_load_back(tmp_path: Path) -> None:
 
 
 def test_weights_of_another_network_are_refused() -> None:
-    model = export_network(trained(Design(7)), "net", tuple("abcdefg"), {})
+    model = trained(Design(7)).classification("net", tuple("abcdefg"), {})
     with pytest.raises(FloatModelError, match=r"net: conv0\.weight has shape \(16, 3, 3, 3\), expected \(32,"):
         load_weights(build(Design(7, width=2)), model, "net")
     with pytest.raises(FloatModelError, match=r"net: conv3\.weight has shape|net: has no conv9\.weight"):

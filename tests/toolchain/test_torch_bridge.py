@@ -1,0 +1,163 @@
+"""Networks that nobody here made, in PyTorch: the same values, the same bytes when written again, the same integers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.topologies import write_topology
+from edgemeta.model import reference
+from edgemeta.model.graph import Model
+from edgemeta.model.layers import Coordinates
+from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
+from edgemeta.toolchain.float_model.forward import outputs
+from edgemeta.toolchain.float_model.functions import FUNCTIONS
+from edgemeta.toolchain.float_model.graph import (
+    Add,
+    ChannelShuffle,
+    Concat,
+    Conv,
+    Dense,
+    FloatLayer,
+    FloatModel,
+    Function,
+    GlobalAverage,
+    Pad,
+    Pool,
+    Product,
+    Relu,
+    ResizeBilinear,
+    Slice,
+    Upsample,
+)
+from edgemeta.toolchain.importer.heads.coco import COCO
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.torch_network import IntegerNetwork, TorchNetwork
+
+RNG = np.random.default_rng(3)
+YOLOX = Pixels(colour="bgr", crop="letterbox", align="corner", fill=(114,))
+SHAPE = (9, 11, 6)
+
+
+def weights(*shape: int) -> Any:
+    return RNG.normal(0, 0.3, shape).astype(np.float32)
+
+
+def assert_equal_reals(model: FloatModel, x: Any) -> None:
+    network = TorchNetwork(model).eval()
+    with torch.no_grad():
+        found = network.values(torch.from_numpy(x).permute(0, 3, 1, 2), network.outputs)
+    for one, other in zip(found, outputs(model, x), strict=True):
+        wanted = other.transpose(0, 3, 1, 2)
+        np.testing.assert_allclose(one.numpy(), wanted, rtol=1e-3, atol=2e-5 * max(1.0, np.abs(wanted).max()))
+
+
+RESIZES: tuple[Coordinates, ...] = ("half_pixel", "align_corners", "asymmetric")
+LAYERS: list[FloatLayer] = [
+    Conv("y", "input", weights(4, 3, 2, 6), weights(4), (2, 1), (1, 0, 0, 1)),
+    Conv("y", "input", weights(6, 3, 3, 1), None, (2, 2), (0, 0, 1, 1), 6),
+    Conv("y", "input", weights(4, 1, 1, 6), None, (2, 2)),
+    Conv("y", "input", weights(4, 3, 3, 3), weights(4), (1, 1), (2, 2, 2, 2), 2, (2, 2)),
+    Dense("y", "input", weights(5, 9 * 11 * 6), weights(5)),
+    Relu("y", "input", 0.4),
+    Pool("y", "input", "max", (3, 2), (2, 2), (1, 0, 2, 1)),
+    Pool("y", "input", "average", (3, 2), (2, 1), (1, 0, 2, 1)),
+    GlobalAverage("y", "input"),
+    Concat("y", ("input", "input")),
+    Upsample("y", "input", (3, 2)),
+    Product("y", ("input", "input")),
+    Add("y", ("input", "input")),
+    Pad("y", "input", (1, 2, 3, 0), (2, 3)),
+    Slice("y", "input", (1, 0, 2), (9, 10, 6), (2, 3, 2)),
+    ChannelShuffle("y", "input", 3),
+    *(ResizeBilinear("y", "input", (14, 7), each) for each in RESIZES),
+    *(Function("y", "input", each, 0.2, 0.5) for each in FUNCTIONS),
+]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
+def test_every_layer_gives_the_values_of_the_float_graph(layer: FloatLayer) -> None:
+    model = FloatModel("one", SHAPE, (layer,), ("y",), Embedding(), colour="rgbrgb")
+    assert_equal_reals(model, np.random.default_rng(1).normal(0, 1, (2, *SHAPE)).astype(np.float32))
+
+
+def test_names_that_a_module_cannot_have() -> None:
+    """Dots, methods of a module, and two names that would become one."""
+    names = ("a.b", "a/b", "train", "half", "size")
+    layers = tuple(Conv(name, "input", weights(1, 1, 1, 3)) for name in names)
+    model = FloatModel("names", (4, 4, 3), (*layers, Concat("x", names), GlobalAverage("y", "x")), ("y",), Embedding())
+    assert_equal_reals(model, np.ones((1, 4, 4, 3), np.float32))
+    again = TorchNetwork(model).train().written()
+    assert [layer.name for layer in again.layers] == [*names, "x", "y"]
+
+
+def test_pixels_become_the_networks_own_input() -> None:
+    """In B, G, R order, less a mean, divided by a deviation, of each channel."""
+    model = FloatModel("in", (4, 4, 3), (Relu("y", "input"),), ("y",), Embedding(), (3, 9, 27), (2, 4, 8), colour="bgr")
+    pixels = np.random.default_rng(2).integers(0, 256, (2, 4, 4, 3))
+    x = torch.from_numpy((pixels.transpose(0, 3, 1, 2) - 128.0) / 128.0).float()
+    wanted = (pixels[..., ::-1] - np.array([3, 9, 27])) / np.array([2, 4, 8])
+    np.testing.assert_array_equal(TorchNetwork(model).own_input(x).permute(0, 2, 3, 1).numpy(), wanted)
+
+
+def imported(path: Path, folder: Path, pixels: Pixels, **settings: Any) -> Any:
+    return import_network(path, folder / "imported.safetensors", pixels, TaskSettings(**settings)).model
+
+
+def assert_same_bytes(model: FloatModel, folder: Path) -> None:
+    first, second = folder / "first.safetensors", folder / "second.safetensors"
+    save_float_model(model, first)
+    save_float_model(TorchNetwork(load_float_model(first)).written(), second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def picture(model: FloatModel | Model, count: int = 1) -> Any:
+    """Pixels of a picture, smooth and noisy, as the input of the network."""
+    shape = model.input_shape if isinstance(model, FloatModel) else model.input.shape
+    rng = np.random.default_rng(5)
+    waves = 100 * np.sin(np.linspace(0, 9, shape[0]))[:, None, None] + 128 + rng.normal(0, 20, (count, *shape))
+    pixels = np.clip(waves, 0, 255)
+    if isinstance(model, FloatModel):
+        return ((pixels - np.array(model.mean)) / np.array(model.scale)).astype(np.float32)
+    return (pixels.astype(np.int64) + (-128 if model.input.signed else 0)).astype(model.input.dtype)
+
+
+def assert_equal_integers(model: Model, count: int) -> None:
+    batch = picture(model, count)
+    with torch.no_grad():
+        found = IntegerNetwork(model)(torch.from_numpy(batch))
+    for one, other in zip(found, reference.run(model, batch), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other)
+
+
+@pytest.mark.gate("runs YOLOX-nano in NumPy")
+def test_yolox_nano(shared_data: Path, tmp_path: Path) -> None:
+    """An imported detector: float to PyTorch and back, and the integers of the quantized file."""
+    folder = shared_data / "networks"
+    model = imported(folder / "yolox_nano.onnx", tmp_path, YOLOX, labels=COCO)
+    assert_same_bytes(model, tmp_path)
+    assert_equal_reals(model, picture(model))
+    integers = imported(folder / "yolox_nano_int8.tflite", tmp_path, Pixels((127.5,), (127.5,), "bgr"))
+    assert_equal_integers(integers, 4)
+
+
+def test_visual_wake_words(shared_data: Path, tmp_path: Path) -> None:
+    folder, pixels = shared_data / "networks", Pixels((0.0,), (255.0,))
+    model = imported(folder / "vww_96_float.tflite", tmp_path, pixels, labels=("none", "person"))
+    assert_same_bytes(model, tmp_path)
+    assert_equal_reals(model, picture(model))
+    assert_equal_integers(imported(folder / "vww_96_int8.tflite", tmp_path, pixels, labels=("none", "person")), 8)
+
+
+def test_mobilenet_v2(tmp_path: Path) -> None:
+    labels = tuple("abcd")
+    model = imported(
+        write_topology("mobilenet_v2", tmp_path, 64, 4), tmp_path, Pixels((120.0,), (60.0,)), labels=labels
+    )
+    assert_same_bytes(model, tmp_path)
+    assert_equal_reals(model, picture(model, 2))
