@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from edgemeta.model.atomic_write import write_atomically
+
 RESULTS = Path(__file__).parent / "results"
 PLOTS = RESULTS.parent.parent / "docs" / "images"
 PACKAGES = (
@@ -38,7 +40,7 @@ def machine() -> dict[str, object]:
 def write_json(name: str, command: str, values: Mapping[str, object], folder: Path = RESULTS) -> None:
     """Write NAME.json in `folder`; a run that is interrupted leaves the earlier file whole."""
     record = {"command": command, "date": today(), "machine": machine(), **values}
-    _write(folder / f"{name}.json", json.dumps(record, indent=2) + "\n")
+    write_atomically(folder / f"{name}.json", (json.dumps(record, indent=2) + "\n").encode())
 
 
 def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -> None:
@@ -48,7 +50,7 @@ def write_markdown(name: str, command: str, text: str, folder: Path = RESULTS) -
     assert isinstance(packages, dict)
     versions = ", ".join(f"{package} {found}" for package, found in packages.items())
     head = f"`{command}`, {today()}, {here['processor']}, {here['cores']} cores, Python {here['python']}, {versions}."
-    _write(folder / f"{name}.md", f"{head}\n\n{text}\n")
+    write_atomically(folder / f"{name}.md", f"{head}\n\n{text}\n".encode())
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,6 @@ class GrowingResult:
 def part_of(images: int | None) -> str:
     """What the name of a result file, or of a folder of runs, adds where only so many images were used."""
     return "" if images is None else f"-{images}-images"
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.part")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
 
 
 def today() -> str:

@@ -2,16 +2,23 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, cast
 
 
-def write_atomically(target: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write and sync a temporary file, then rename it to `target`: `mode` is its mode. Leaves nothing on OSError."""
+@contextmanager
+def atomic_file(target: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """A temporary file beside `target`, which is synced and renamed to it at the end: `mode` is its mode.
+
+    Its name is a dot, that of `target`, and a suffix. It is deleted after an exception in the block. Raises OSError.
+    """
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             temporary = Path(file.name)
-            file.write(data)
+            yield cast("BinaryIO", file)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(mode)
@@ -19,3 +26,9 @@ def write_atomically(target: Path, data: bytes, mode: int = 0o644) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def write_atomically(target: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write a file with this content (`atomic_file`)."""
+    with atomic_file(target, mode) as file:
+        file.write(data)

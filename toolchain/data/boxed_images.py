@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of
 from edgemeta.toolchain.data.split import choose
@@ -87,11 +88,9 @@ def is_boxed(path: Path) -> bool:
 
 def save_boxed_images(data: BoxedImages, path: Path) -> None:
     """Write a data set as a compressed `.npz` archive, atomically."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with atomic_file(path) as file:
         arrays = {name: getattr(data, name) for name in _MEMBERS if name != "labels"}
         np.savez_compressed(file, **arrays, labels=np.array(data.labels))
-    part.replace(path)
 
 
 def load_boxed_images(path: Path, labels: tuple[str, ...] | None = None, size: int | None = None) -> BoxedImages:

@@ -5,7 +5,6 @@ checkpoint makes the same steps as one that was never interrupted.
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.train.workers import ALONE, Workers
 
@@ -30,12 +30,8 @@ class RunIdentity:
 def save_checkpoint(path: Path, identity: RunIdentity, state: dict[str, Any]) -> None:
     """Write `state` (tensors, numbers, strings, lists and mappings of them) to `path` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with atomic_file(path) as file:
         torch.save({**state, "digest": identity.recipe, "data": identity.data}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def load_checkpoint(path: Path, identity: RunIdentity, workers: Workers = ALONE) -> dict[str, Any] | None:

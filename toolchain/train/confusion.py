@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.atomic_write import atomic_file
+
 _COLUMNS = 80
 _NAME = 14
 _SHOWN = 8
@@ -80,9 +82,8 @@ class Confusion:
         for i, name in enumerate(names):
             draw.text((left - 5, cell * (i + 1.5)), name, "black", font, anchor="rm")
             draw.text((left + cell * (i + 0.5), cell / 2), str(i + 1), "black", font, anchor="mm")
-        part = path.with_name(path.name + ".part")
-        image.save(part, "PNG")
-        part.replace(path)
+        with atomic_file(path) as file:
+            image.save(file, "PNG")
 
 
 def confusion(labels: tuple[str, ...], y: NDArray[np.integer], guess: NDArray[np.integer]) -> Confusion:

@@ -3,12 +3,13 @@
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from edgemeta.model.atomic_write import atomic_file, write_atomically
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
@@ -17,12 +18,10 @@ VALIDATION = "validation.npz"
 """Name of the file with the training images that a run holds out."""
 
 _FILES = (
-    *("network.pt", "teacher-[0-9]*.pt", "student.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
+    *("network.pt", "teacher-[0-9]*.pt", "student.pt", "continuation-[0-9]*.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
     *(VALIDATION, "confusion.txt", "confusion.png", "curves.png", "curves.html"),
-    *("*.pt.part", "logits-*.part", "validation.npz.part", "confusion.txt.part", "confusion.png.part"),
-    *("curves.png.part", "curves.html.part"),
 )
-"""Files that a run writes into its folder, the last ones only while it writes others."""
+"""Files that a run writes into its folder."""
 _LOCK = "run.lock"
 
 
@@ -56,20 +55,21 @@ def opened_run(folder: Path, fresh: bool, report: Report) -> Iterator[None]:
             raise CheckpointError(
                 f"{folder}: another training is running in it, expected a folder of its own"
             ) from error
-        if fresh:
-            _delete_run(folder, report)
+        _delete(folder, [f".{pattern}.*" for pattern in _FILES])  # what `atomic_file` left of a run that was killed
+        if fresh and (files := _delete(folder, _FILES)):
+            report(f"{folder}: deleted the run in it ({files} files) to start afresh")
         yield
 
 
-def _delete_run(folder: Path, report: Report) -> None:
-    files = sorted({path for pattern in _FILES for path in folder.glob(pattern)})
+def _delete(folder: Path, patterns: Sequence[str]) -> int:
+    """Delete the files of these names; returns how many. Raises CheckpointError."""
+    files = {path for pattern in patterns for path in folder.glob(pattern)}
     try:
         for path in files:
             path.unlink()
     except OSError as error:
         raise _not_writable(folder, error) from error
-    if files:
-        report(f"{folder}: deleted the run in it ({len(files)} files) to start afresh")
+    return len(files)
 
 
 def _not_writable(folder: Path, error: OSError) -> CheckpointError:
@@ -90,17 +90,13 @@ def require_writable(out: Path) -> None:
 
 def save_text(lines: list[str], path: Path) -> None:
     """Write lines of text, atomically."""
-    part = path.with_name(path.name + ".part")
-    part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    part.replace(path)
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def save_npz(images: Dataset, path: Path) -> None:
     """Write a data set as an archive with x, y and labels, atomically."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with atomic_file(path) as file:
         np.savez(file, x=images.x, y=images.y, labels=np.array(images.labels))
-    part.replace(path)
 
 
 def _try_writing(path: Path) -> None:

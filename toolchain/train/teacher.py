@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter
@@ -136,7 +137,5 @@ def _write_logits(path: Path, recipe: Recipe, number: int, teacher: Teacher, ban
     view = draw_view(recipe.seed, STREAM_VIEWS, number, bank.images, bank.pad, recipe.alternate_share)
     starts = range(0, bank.images, 2000)
     blocks = [logits_of(teacher, bank.cut(view, np.arange(s, min(s + 2000, bank.images)))) for s in starts]
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
+    with atomic_file(path) as file:
         np.save(file, torch.cat(blocks).numpy().astype(np.float16))
-    part.replace(path)

@@ -7,7 +7,6 @@ in the cache. LUTs include those that hold LUT RAM and shift registers.
 import hashlib
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from edgemeta.kernels.fpga.generate.verilog import (
     network_stub,
     rtl_sources,
 )
+from edgemeta.model.atomic_write import write_atomically
 
 _LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)} | {
     "INV": 1,
@@ -154,9 +154,7 @@ def _kept_cells(
             (Path(place) / name).write_text(text, "utf-8")
         cells = cells_of(_synthesize(Path(place), script))
     kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(cells)), "utf-8")
-    part.replace(kept)
+    write_atomically(kept, json.dumps(asdict(cells)).encode())
     return cells
 
 

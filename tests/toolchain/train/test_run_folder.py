@@ -12,12 +12,12 @@ from edgemeta.toolchain.train.run_folder import data_digest, opened_run, require
 
 def test_a_fresh_start_deletes_the_run_and_nothing_else(tmp_path: Path) -> None:
     said: list[str] = []
-    run = ["network.pt", "teacher-0.pt", "student.pt.part", "logits-abc-0-01.npy", "log.jsonl", "confusion.png"]
+    run = ["network.pt", "teacher-0.pt", "continuation-0.pt", "logits-abc-0-01.npy", "log.jsonl", "confusion.png"]
     others = ["notes.txt", "mine.safetensors", "picture.png", "mine.pt", "run.lock"]
-    for name in (*run, *others):
+    for name in (*run, *others, ".student.pt.a1b2c3"):
         (tmp_path / name).write_bytes(b"x")
     with opened_run(tmp_path, False, said.append):
-        assert len(list(tmp_path.iterdir())) == 11
+        assert len(list(tmp_path.iterdir())) == 11  # the unfinished file of a killed run is gone
     with opened_run(tmp_path, True, said.append):
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted(others)
     assert said == [f"{tmp_path}: deleted the run in it (6 files) to start afresh"]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from edgemeta.model.atomic_write import write_atomically
 from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.number_formats.formats import name_of
 from edgemeta.toolchain.progress import Progress, read_log
@@ -24,9 +25,8 @@ def write_page(folder: Path, log: Path, config: TrainingConfig) -> None:
         return
     accuracy, loss = charts(epochs)
     accuracy.save_png(folder / "curves.png")
-    part = folder / "curves.html.part"
-    part.write_text(_page(folder.resolve().name, config, epochs, (accuracy, loss)), "utf-8")
-    part.replace(folder / "curves.html")
+    page = _page(folder.resolve().name, config, epochs, (accuracy, loss))
+    write_atomically(folder / "curves.html", page.encode())
 
 
 def finished_epochs(log: Path) -> list[Progress]:

@@ -70,4 +70,4 @@ def test_formats_that_no_device_has(
     with pytest.raises(SimulateError, match="layer 'conv0': its activation is bfloat16, which no device"):
         export_run(config, *coloured, tmp_path / "run", out)
     assert not out.exists()
-    np.testing.assert_equal(sorted(each.name for each in tmp_path.glob("*.part")), [])
+    np.testing.assert_equal(sorted(each.name for each in tmp_path.glob(".*")), [])

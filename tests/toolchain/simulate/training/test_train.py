@@ -47,7 +47,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
         assert text in page
     assert "http" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert (tmp_path / "parts" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert not list((tmp_path / "parts").glob("*.part"))
+    assert not list((tmp_path / "parts").glob(".*"))
 
 
 def test_rules_change_the_training_and_the_seed_does(
