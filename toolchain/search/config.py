@@ -12,7 +12,7 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.errors import SearchError, SimulateError
 from edgemeta.toolchain.quantize.weight_schemes import WeightSchemeName, weight_scheme
-from edgemeta.toolchain.simulate.yaml_file import checked, read_entries
+from edgemeta.toolchain.yaml_file import checked, read_entries
 
 Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds", "warp_instructions"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every

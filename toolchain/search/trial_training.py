@@ -21,11 +21,11 @@ from edgemeta.toolchain.simulate.training.exported import integer_model
 from edgemeta.toolchain.simulate.training.job import Job
 from edgemeta.toolchain.simulate.training.run import train_network
 from edgemeta.toolchain.simulate.training.train import CHECKPOINT
-from edgemeta.toolchain.simulate.yaml_file import Source, checked
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.start import known_design
 from edgemeta.toolchain.train.workers import ALONE
+from edgemeta.toolchain.yaml_file import Source, checked
 
 _WATCHED = 100
 """Judged images that the training's own log is measured on."""

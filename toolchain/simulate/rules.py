@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 from edgemeta.toolchain.number_formats.formats import Accumulator, Float32, Format, Integer, accumulator_of, format_of
 from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.quantizer import Roundings
-from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
+from edgemeta.toolchain.yaml_file import Source, checked, read_entries
 
 ROLES = ("activation", "weight", "gradient", "weight_gradient")
 

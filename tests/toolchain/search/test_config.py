@@ -12,7 +12,7 @@ from edgemeta.toolchain.train.recipe_files import find_recipe
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("network: x\nname: y\nweihgts: [2]\n", "line 3: weihgts: Extra inputs"),
+        ("network: x\nname: y\nweihgts: [2]\n", "line 3: weihgts: there is no such entry"),
         ("network: x\nname: y\nweights: [4, 3]\n", "weights of scheme binary are [4, 3], expected rising"),
         ("network: x\nname: y\nscheme: power-of-two\nweights: [2]\n", "numbers of 3 .. 5"),
         ("network: x\nname: y\nfeatures: [1, 2]\n", "line 3: features: bits of feature maps are [1, 2]"),

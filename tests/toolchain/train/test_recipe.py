@@ -39,29 +39,29 @@ def test_the_digest_of_resnet8_is_that_of_recipes_without_a_network() -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "the recipe is empty, expected a mapping"),
-        ("- 1", "the recipe is a list"),
-        ("a: [", "not a YAML recipe"),
-        ("epochs: 3", "unknown entry epochs, expected one of name, labels, seed"),
-        ("teacher: 3", "teacher is a int, expected a mapping"),
-        ("teacher: {lrate: 3}", "unknown entry teacher.lrate"),
-        ("student: {epochs: -1}", "student.epochs is -1, expected an integer that is not negative"),
-        ("student: {epochs: true}", "student.epochs is True"),
-        ("student: {epochs: 1.5}", "student.epochs is 1.5"),
-        ("student: {batch: 0}", "student.batch is 0, expected at least 1"),
-        ("teacher: {count: 0}", "teacher.count is 0 and student.hard_weight 0.1, expected 1"),
+        ("", "the whole: Input should be a dictionary or an instance of Recipe, found nothing"),
+        ("- 1", "line 1: the whole: Input should be a dictionary"),
+        ("a: [", "is not valid YAML"),
+        ("epochs: 3", "line 1: epochs: there is no such entry"),
+        ("teacher: 3", "teacher: Input should be a dictionary"),
+        ("seed: 1\nteacher: {lrate: 3}", r"line 2: teacher\.lrate: there is no such entry"),
+        ("student: {epochs: -1}", r"student\.epochs: Input should be greater than or equal to 1, found -1"),
+        ("student: {epochs: true}", r"student\.epochs: Input should be a valid integer, found True"),
+        ("student: {epochs: 1.5}", r"student\.epochs: Input should be a valid integer, .*found 1\.5"),
+        ("student: {batch: 0}", r"student\.batch: Input should be greater than or equal to 1, found 0"),
+        ("teacher: {count: 0}", r"line 1: teacher\.count is 0 and student\.hard_weight 0\.1, expected 1"),
         ("network: {family: lenet}", "network is 'lenet', expected one of resnet, mobilenetv2, vgg16, alexnet"),
-        ("network: {width: 9}", "width is 9, expected 0.125 to 8"),
+        ("network: {width: 9}", r"width is 9, expected 0\.125 to 8"),
         ("network: {depth: 9}", "depth is 9, expected one of 8, 14, 20"),
-        ("student: {lr: .nan}", "student.lr is nan, expected a finite number"),
-        ("student: {lr: fast}", "student.lr is 'fast'"),
-        ("student: {temperature: 0}", "student.temperature is 0, expected more than 0"),
-        ("student: {hard_weight: 2}", "student.hard_weight is 2, expected at most 1"),
-        ("teacher: {widths: []}", "teacher.widths is .., expected a list of positive integers"),
-        ("teacher: {widths: [0]}", "expected a list of positive integers"),
-        ("name: 3", "name is 3, expected a string"),
-        ("labels: cat", "labels is 'cat', expected a list of names"),
-        ("labels: [1, 2]", "expected a list of names"),
+        ("student: {lr: .nan}", r"student\.lr: Input should be .*, found nan"),
+        ("student: {lr: fast}", r"student\.lr: Input should be a valid number, found 'fast'"),
+        ("student: {temperature: 0}", r"student\.temperature: Input should be greater than 0, found 0"),
+        ("student: {hard_weight: 2}", r"student\.hard_weight: Input should be less than or equal to 1, found 2"),
+        ("teacher: {widths: []}", r"teacher\.widths: Tuple should have at least 1 item"),
+        ("teacher: {widths: [0]}", r"teacher\.widths\.0: Input should be greater than or equal to 1, found 0"),
+        ("name: 3", "name: Input should be a valid string, found 3"),
+        ("labels: cat", "labels: Input should be a valid tuple, found 'cat'"),
+        ("labels: [1, 2]", r"labels\.0: Input should be a valid string, found 1"),
     ],
 )
 def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:
@@ -69,13 +69,13 @@ def test_wrong_entries(tmp_path: Path, text: str, wrong: str) -> None:
     path.write_text(text)
     with pytest.raises(RecipeError, match=wrong) as error:
         load_recipe(path)
-    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
 
 
 def test_missing_and_binary_file(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="the recipe cannot be read"):
+    with pytest.raises(RecipeError, match="cannot be read"):
         load_recipe(tmp_path / "none.yaml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RecipeError, match="the recipe cannot be read"):
+    with pytest.raises(RecipeError, match="cannot be read"):
         load_recipe(tmp_path / "b.yaml")

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from edgemeta.toolchain.errors import RecipeError, SimulateError
 from edgemeta.toolchain.simulate.rules import RoundingRules, Rule, Rules
-from edgemeta.toolchain.simulate.yaml_file import Source, checked, read_entries
 from edgemeta.toolchain.train.designs import Design, Family
+from edgemeta.toolchain.yaml_file import Source, checked, read_entries
 
 Schedule = Literal["cosine", "linear", "constant"]
 """How the learning rate goes to zero after the warm-up."""

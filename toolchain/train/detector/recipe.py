@@ -4,12 +4,16 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 from edgemeta.toolchain.errors import RecipeError
 from edgemeta.toolchain.train.designs import MAX_WIDTH, MIN_WIDTH
-from edgemeta.toolchain.train.recipe import checked_recipe, read_recipe
+from edgemeta.toolchain.train.recipe import ENTRIES, Above0, Count, HeldOut, Number, Real, Share
+from edgemeta.toolchain.yaml_file import checked, read_entries
 
-FAMILY = "yolov3-tiny"
+FAMILY: Final = "yolov3-tiny"
 """The network of every recipe of a detector."""
 
 
@@ -17,8 +21,10 @@ FAMILY = "yolov3-tiny"
 class DetectorNetwork:
     """Which network. width: factor on all channels but those of the outputs."""
 
-    family: str = FAMILY
-    width: float = 0.5
+    __pydantic_config__ = ENTRIES
+
+    family: Literal["yolov3-tiny"] = FAMILY
+    width: Annotated[float, Field(strict=True, ge=MIN_WIDTH, le=MAX_WIDTH)] = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,18 +36,20 @@ class DetectorRecipe:
     moving average of the weights, which is exported.
     """
 
+    __pydantic_config__ = ENTRIES
+
     name: str = "detector"
-    seed: int = 1
-    validation: float = 0.1
+    seed: Number = 1
+    validation: HeldOut = 0.1
     network: DetectorNetwork = DetectorNetwork()
-    epochs: int = 60
-    batch: int = 32
-    lr: float = 0.02
-    warmup_epochs: float = 2.0
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    ema: float = 0.999
-    evaluate_every: int = 5
+    epochs: Count = 60
+    batch: Count = 32
+    lr: Above0 = 0.02
+    warmup_epochs: Real = 2.0
+    momentum: Share = 0.9
+    weight_decay: Real = 5e-4
+    ema: Share = 0.999
+    evaluate_every: Count = 5
 
     def digest(self) -> str:
         """SHA-256 (hex) of all entries: a checkpoint can be continued only if it is equal."""
@@ -50,16 +58,11 @@ class DetectorRecipe:
 
 def is_detector_recipe(path: Path) -> bool:
     """Whether a recipe's file names a detector's network. Raises RecipeError if it cannot be read."""
-    entries = read_recipe(path)
+    entries, _ = read_entries(path, "the recipe", RecipeError)
     network = entries.get("network") if isinstance(entries, dict) else None
     return isinstance(network, dict) and network.get("family") == FAMILY
 
 
 def load_detector_recipe(path: Path) -> DetectorRecipe:
-    """Read a recipe file. Raises RecipeError with file, entry, what was found and what was expected."""
-    recipe = checked_recipe(DetectorRecipe, read_recipe(path), {"network": DetectorNetwork}, str(path))
-    if recipe.network.family != FAMILY:
-        raise RecipeError(f"{path}: network.family is {recipe.network.family!r}, expected {FAMILY}")
-    if not MIN_WIDTH <= recipe.network.width <= MAX_WIDTH:
-        raise RecipeError(f"{path}: network.width is {recipe.network.width:g}, expected {MIN_WIDTH:g} to {MAX_WIDTH:g}")
-    return recipe
+    """Read a recipe file. Raises RecipeError with file, line and entry, what was found and what was expected."""
+    return checked(DetectorRecipe, *read_entries(path, "the recipe", RecipeError), RecipeError)

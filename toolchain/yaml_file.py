@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from edgemeta.toolchain.errors import SimulateError
+from edgemeta.toolchain.errors import SimulateError, ToolchainError
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 
 Place = tuple[int | str, ...]
 """The way to an entry: keys of mappings and numbers, from 0, in lists."""
@@ -43,25 +43,32 @@ class Source:
         return f"{self.name} line {found}"
 
 
-def read_entries(given: Path | Mapping[str, Any], name: str) -> tuple[object, Source]:
-    """The entries of a YAML file, or those of a mapping, which is called `name`. Raises SimulateError."""
+def read_entries(
+    given: Path | Mapping[str, Any], name: str, error: type[ToolchainError] = SimulateError
+) -> tuple[object, Source]:
+    """The entries of a YAML file, or those of a mapping, which is called `name`. Raises `error`."""
     if not isinstance(given, Path):
         return dict(given), Source(name)
     try:
         text = given.read_text("utf-8")
         return yaml.safe_load(text), Source(str(given), yaml.compose(text, Loader=yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulateError(f"{given} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise SimulateError(f"{given} is not valid YAML: {' '.join(str(error).split())}") from error
+    except (OSError, UnicodeDecodeError) as reason:
+        raise error(f"{given} cannot be read: {reason}") from reason
+    except yaml.YAMLError as reason:
+        raise error(f"{given} is not valid YAML: {' '.join(str(reason).split())}") from reason
 
 
-def checked(kind: type[M], entries: object, source: Source) -> M:
-    """The record of the entries. Raises SimulateError, which names the place of what is wrong."""
+def checked(kind: type[M], entries: object, source: Source, error: type[ToolchainError] = SimulateError) -> M:
+    """The record of the entries, a pydantic model or a dataclass. Raises `error`, naming the place of what is wrong."""
     try:
-        return kind.model_validate(entries)
-    except ValidationError as error:
-        first = error.errors()[0]
+        return TypeAdapter(kind).validate_python(entries)
+    except ValidationError as mistakes:
+        first = mistakes.errors()[0]
         place = tuple(part for part in first["loc"] if part not in ("function-before", "function-after"))
-        key = ".".join(str(part) for part in place) or "the whole"
-        raise SimulateError(f"{source.at(place)}: {key}: {first['msg'].removeprefix('Value error, ')}") from error
+        key, found = ".".join(str(part) for part in place) or "the whole", first["input"]
+        text = first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            text = "there is no such entry"
+        elif first["type"] != "value_error" and isinstance(found, bool | int | float | str | None):
+            text = f"{text}, found {'nothing' if found is None else repr(found)}"
+        raise error(f"{source.at(place)}: {key}: {text}") from mistakes
