@@ -1,6 +1,5 @@
 """The retraining: in each step more weights are frozen, and the rest is trained on."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.incremental.freezing import release_probability, temperature
 from edgemeta.toolchain.incremental.network import FrozenStep, PartlyFrozen
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
@@ -19,34 +17,19 @@ from edgemeta.toolchain.train.augment import (
     STREAM_ORDER,
     STREAM_RELEASE,
     STREAM_STUDENT,
-    ImageBank,
     draw_view,
     generator,
 )
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
-from edgemeta.toolchain.train.student import cosine, distillation_loss, nesterov
-from edgemeta.toolchain.train.targets import Target
-
-
-@dataclass(frozen=True)
-class Material:
-    """What is learnt from. bank: views of the images `train`. target: logits of the float network for them.
-
-    measured: images on which every epoch is measured.
-    """
-
-    train: Dataset
-    bank: ImageBank
-    target: Target
-    measured: Dataset
+from edgemeta.toolchain.train.student import DistillationData, cosine, distillation_loss, nesterov
 
 
 def retrain(
     network: PartlyFrozen,
     settings: IncrementalSettings,
-    material: Material,
+    inputs: DistillationData,
     checkpoint: Path,
     identity: RunIdentity,
     reporter: Reporter,
@@ -59,9 +42,9 @@ def retrain(
     CheckpointError.
     """
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    bank, seed = material.bank, settings.seed
-    classes = len(material.train.labels)
-    labels = functional.one_hot(torch.from_numpy(material.train.y.astype(np.int64)), classes).float()
+    bank, seed = inputs.bank, settings.seed
+    classes = len(inputs.train.labels)
+    labels = functional.one_hot(torch.from_numpy(inputs.train.y.astype(np.int64)), classes).float()
     steps = bank.images // settings.batch
 
     def rates(epoch: int, step: int) -> tuple[float, float]:
@@ -82,13 +65,13 @@ def retrain(
             with mixed_precision():
                 output = network(x)
             return distillation_loss(
-                output.float(), material.target(index, x), labels[index], settings.softness, 1.0 - settings.soft
+                output.float(), inputs.target(index, x), labels[index], settings.softness, 1.0 - settings.soft
             )
 
         return loss
 
     def measure(candidate: nn.Module) -> float:
-        return accuracy_percent(candidate, material.measured.x, material.measured.y)
+        return accuracy_percent(candidate, inputs.measured.x, inputs.measured.y)
 
     training = Training(
         stage="retraining",

@@ -10,7 +10,7 @@ from edgemeta.toolchain.data.split import SPLIT_SEED, held_out
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.incremental.network import PartlyFrozen
-from edgemeta.toolchain.incremental.retrain import Material, retrain
+from edgemeta.toolchain.incremental.retrain import retrain
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.quantize.blocks import blocks_of
@@ -23,6 +23,7 @@ from edgemeta.toolchain.train.checkpoint import RunIdentity, weights_digest
 from edgemeta.toolchain.train.loop import Trained
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.start import require_trainable
+from edgemeta.toolchain.train.student import DistillationData
 from edgemeta.toolchain.train.targets import live_target
 
 CHECKPOINT, LOG = "network.pt", "log.jsonl"
@@ -54,13 +55,13 @@ def retrained(
         kept = alternates.of(~held_out(train, settings.held_out, SPLIT_SEED))
         bank = ImageBank(part.x, settings.pad, kept.x, kept.index)
     target = live_target([teacher], settings.all_epochs * (len(part) // settings.batch))
-    material = Material(part, bank, target, measured)
+    inputs = DistillationData(part, bank, target, measured)
     identity = RunIdentity(
         settings.digest(weights_digest(teacher)),
         data_digest(train) if alternates is None else data_digest(train, alternates),
     )
     network = PartlyFrozen(chain, settings.bits, settings.exponents)
-    return retrain(network, settings, material, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
+    return retrain(network, settings, inputs, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
 
 
 def integer_network(

@@ -13,7 +13,7 @@ from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.recipe import SIZE, Recipe
 from edgemeta.toolchain.train.run_folder import data_digest
-from edgemeta.toolchain.train.student import Lesson, continue_student, train_student
+from edgemeta.toolchain.train.student import DistillationData, continue_student, train_student
 from edgemeta.toolchain.train.targets import live_target, stored_target
 from edgemeta.toolchain.train.teacher import teacher_logits, train_teacher
 
@@ -54,9 +54,9 @@ def train_network(
             targets += mean / np.float32(recipe.teacher.count)
     batches = recipe.student.epochs * (len(train) // recipe.student.batch)
     target = stored_target(targets) if recipe.teacher.views or not teachers else live_target(teachers, batches)
-    lesson = Lesson(train, ImageBank(train.x, recipe.student.pad, *other), target, measured)
-    student = train_student(recipe, lesson, folder, data, reporter)
-    return continue_student(recipe, student, lesson, folder, data, reporter)
+    inputs = DistillationData(train, ImageBank(train.x, recipe.student.pad, *other), target, measured)
+    student = train_student(recipe, inputs, folder, data, reporter)
+    return continue_student(recipe, student, inputs, folder, data, reporter)
 
 
 def _parts(

@@ -30,11 +30,11 @@ _STATISTICS_BATCH = 500
 
 
 @dataclass(frozen=True)
-class Lesson:
+class DistillationData:
     """What a student learns from.
 
-    bank: views of the training images `train`, padded as the student's recipe says. target: the teachers' logits.
-    measured: the images on which epochs are measured.
+    bank: views of the training images `train`. target: the teachers' logits of them. measured: the images on which
+    epochs are measured.
     """
 
     train: Dataset
@@ -74,21 +74,23 @@ def nesterov(network: nn.Module, lr: float, momentum: float, weight_decay: float
     return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
 
 
-def train_student(recipe: Recipe, lesson: Lesson, folder: Path, data: str, reporter: Reporter) -> TorchNetwork:
+def train_student(
+    recipe: Recipe, inputs: DistillationData, folder: Path, data: str, reporter: Reporter
+) -> TorchNetwork:
     """Distil the student (or continue) and return the averaged network; checkpoint folder/student.pt.
 
     data: digest of the training data.
     """
     torch.manual_seed(recipe.seed + 1)
-    network = build(recipe.design(len(lesson.train.labels)))
+    network = build(recipe.design(len(inputs.train.labels)))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    training = _distillation("student", network, recipe.student, recipe.seed, recipe.alternate_share, lesson)
+    training = _distillation("student", network, recipe.student, recipe.seed, recipe.alternate_share, inputs)
     identity = RunIdentity(recipe.digest("teacher", "student"), data)
     return run_epochs(training, folder / "student.pt", identity, reporter).network
 
 
 def continue_student(
-    recipe: Recipe, student: TorchNetwork, lesson: Lesson, folder: Path, data: str, reporter: Reporter
+    recipe: Recipe, student: TorchNetwork, inputs: DistillationData, folder: Path, data: str, reporter: Reporter
 ) -> TorchNetwork:
     """Train the finished student on, as often as the recipe says, and return the mean of the results.
 
@@ -103,13 +105,13 @@ def continue_student(
     for number in range(part.count):
         seed = recipe.seed + 1000 * (number + 1)
         network = deepcopy(student)
-        training = _distillation("continuation", network, settings, seed, recipe.alternate_share, lesson)
+        training = _distillation("continuation", network, settings, seed, recipe.alternate_share, inputs)
         training = replace(training, first_epoch=number * part.epochs, all_epochs=part.count * part.epochs)
         results.append(run_epochs(training, folder / f"continuation-{number}.pt", identity, reporter).network)
     mean = mean_network(results)
-    view = draw_view(recipe.seed, STREAM_STUDENT, 0, lesson.bank.images, lesson.bank.pad, recipe.alternate_share)
-    starts = range(0, lesson.bank.images, _STATISTICS_BATCH)
-    refresh_statistics(mean, (network_input(lesson.bank.cut(view, _numbers(s, lesson.bank.images))) for s in starts))
+    view = draw_view(recipe.seed, STREAM_STUDENT, 0, inputs.bank.images, inputs.bank.pad, recipe.alternate_share)
+    starts = range(0, inputs.bank.images, _STATISTICS_BATCH)
+    refresh_statistics(mean, (network_input(inputs.bank.cut(view, _numbers(s, inputs.bank.images))) for s in starts))
     return mean
 
 
@@ -118,11 +120,16 @@ def _numbers(start: int, images: int) -> NDArray[np.int64]:
 
 
 def _distillation(
-    stage: Stage, network: TorchNetwork, part: StudentRecipe, seed: int, alternate_share: float, lesson: Lesson
+    stage: Stage,
+    network: TorchNetwork,
+    part: StudentRecipe,
+    seed: int,
+    alternate_share: float,
+    inputs: DistillationData,
 ) -> Training[TorchNetwork]:
-    bank = lesson.bank
-    classes = len(lesson.train.labels)
-    labels = functional.one_hot(torch.from_numpy(lesson.train.y.astype(np.int64)), classes).float()
+    bank = inputs.bank
+    classes = len(inputs.train.labels)
+    labels = functional.one_hot(torch.from_numpy(inputs.train.y.astype(np.int64)), classes).float()
     steps = bank.images // part.batch
     blended = round(part.blended * part.batch)
 
@@ -140,7 +147,7 @@ def _distillation(
                 x[:blended], hard[:blended] = blend(x[:blended], hard[:blended], part.blend_strength, rng)
             with mixed_precision():
                 output = network(x)
-            return distillation_loss(output.float(), lesson.target(index, x), hard, part.temperature, part.hard_weight)
+            return distillation_loss(output.float(), inputs.target(index, x), hard, part.temperature, part.hard_weight)
 
         return loss
 
@@ -154,7 +161,7 @@ def _distillation(
         order=lambda epoch: generator(seed, STREAM_ORDER, 1_000_000 + epoch).permutation(bank.images),
         rates=rates,
         losses=losses,
-        measure=lambda candidate: accuracy_percent(candidate, lesson.measured.x, lesson.measured.y),
+        measure=lambda candidate: accuracy_percent(candidate, inputs.measured.x, inputs.measured.y),
         evaluate_every=part.evaluate_every,
         average=part.ema,
     )

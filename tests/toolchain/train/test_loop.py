@@ -21,7 +21,7 @@ from edgemeta.toolchain.train.loop import Training, run_epochs
 from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.recipe import recipe_from
-from edgemeta.toolchain.train.student import Lesson, cosine, distillation_loss, train_student
+from edgemeta.toolchain.train.student import DistillationData, cosine, distillation_loss, train_student
 from edgemeta.toolchain.train.targets import stored_target
 
 IDENTITY = RunIdentity("recipe", "data")
@@ -41,8 +41,8 @@ def test_the_students_steps_are_those_of_a_plain_loop(tmp_path: Path, pixels: An
     part, data = recipe.student, Dataset(pixels, classes)
     bank, rng = ImageBank(pixels, part.pad), np.random.default_rng(1)
     targets = rng.normal(0, 2, (20, 10)).astype(np.float32)
-    lesson = Lesson(data, bank, stored_target(targets), data)
-    found = train_student(recipe, lesson, tmp_path, "data", Reporter(tmp_path / "log.jsonl", None))
+    inputs = DistillationData(data, bank, stored_target(targets), data)
+    found = train_student(recipe, inputs, tmp_path, "data", Reporter(tmp_path / "log.jsonl", None))
 
     torch.manual_seed(recipe.seed + 1)
     network, average = build(Design()), build(Design())

@@ -40,7 +40,7 @@ def train_tiny_yolo(
     network = tiny_yolo(train.x.shape[1], recipe.network.width, task)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     steps = len(train) // recipe.batch
-    lesson = _Lesson(recipe.seed, train)
+    batches = _Batches(recipe.seed, train)
     loss_of = DetectionLoss(task)
     watched = _Watched(network, measured)
 
@@ -53,7 +53,7 @@ def train_tiny_yolo(
         mirrored = generator(recipe.seed, STREAM_STUDENT, epoch).random(len(train)) < 0.5
 
         def loss(index: NDArray[np.int64]) -> Tensor:
-            x, boxes = lesson.batch(index, mirrored)
+            x, boxes = batches.batch(index, mirrored)
             with mixed_precision():
                 outputs = network(x)
             return loss_of(outputs, boxes)
@@ -88,7 +88,7 @@ def _check_images(recipe: DetectorRecipe, train: BoxedImages) -> None:
         raise DataError(f"the training images have {len(train.boxes)} boxes, expected at least one for each anchor")
 
 
-class _Lesson:
+class _Batches:
     """Batches of the training images, some of them mirrored."""
 
     def __init__(self, seed: int, train: BoxedImages) -> None:

@@ -1,4 +1,4 @@
-"""The guide: a network of others, run in ONNX Runtime as far as the maps that the backbone learns to imitate."""
+"""The teacher: a network of others, run in ONNX Runtime as far as the maps that the backbone learns to imitate."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
-from edgemeta.toolchain.train.backbone.recipe import Imitation
+from tools.backbone.recipe import Imitation
 
 
-class Guide:
+class Teacher:
     """Maps of a network that takes B, G, R planes of 0..255, as YOLOX does, of views of any size.
 
     Raises MissingExtraError without onnx and ONNX Runtime, ImportedFileError for a file without the maps.
@@ -54,7 +54,7 @@ def _cut(path: Path, maps: Sequence[str], size: int) -> bytes:
     try:
         model = onnx.load(str(path))
     except Exception as error:  # a damaged file can fail in any way
-        raise ImportedFileError(f"{path}: cannot be read as an ONNX file, expected the guide's") from error
+        raise ImportedFileError(f"{path}: cannot be read as an ONNX file, expected the teacher's") from error
     graph = model.graph
     needed, nodes = set(maps), []
     for node in reversed(graph.node):
@@ -64,7 +64,7 @@ def _cut(path: Path, maps: Sequence[str], size: int) -> bytes:
     made = {name for node in nodes for name in node.output}
     for name in maps:
         if name not in made:
-            raise ImportedFileError(f"{path}: has no tensor {name}, expected the guide of the recipe")
+            raise ImportedFileError(f"{path}: has no tensor {name}, expected the teacher of the recipe")
     _replace(graph.node, nodes[::-1])
     _replace(graph.initializer, [each for each in graph.initializer if each.name in needed])
     _replace(graph.value_info, [])

@@ -5,42 +5,42 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.train.backbone.recipe import BackboneRecipe
-from edgemeta.toolchain.train.backbone.train import Material
-from edgemeta.toolchain.train.backbone.views import UNLABELLED, Views, in_other_light, part_of, scaled
+from tools.backbone.recipe import BackboneRecipe
+from tools.backbone.train import Pictures
+from tools.backbone.views import UNLABELLED, Views, in_other_light, part_of, scaled
 
 
-def drawn(recipe: BackboneRecipe, material: Material) -> Views:
-    return Views(recipe, material.images, material.y, material.alternates, material.photographs)
+def drawn(recipe: BackboneRecipe, pictures: Pictures) -> Views:
+    return Views(recipe, pictures.images, pictures.y, pictures.alternates, pictures.photographs)
 
 
-def test_a_batch_depends_on_seed_epoch_and_number_alone(recipe: BackboneRecipe, material: Material) -> None:
-    views, again = drawn(recipe, material), drawn(recipe, material)
+def test_a_batch_depends_on_seed_epoch_and_number_alone(recipe: BackboneRecipe, pictures: Pictures) -> None:
+    views, again = drawn(recipe, pictures), drawn(recipe, pictures)
     x, y = views.batch(3, 1)
     views.batch(0, 0)
     assert (x == again.batch(3, 1)[0]).all()
     assert (y == views.batch(3, 1)[1]).all()
-    for other in (views.batch(3, 2), views.batch(4, 1), drawn(replace(recipe, seed=8), material).batch(3, 1)):
+    for other in (views.batch(3, 2), views.batch(4, 1), drawn(replace(recipe, seed=8), pictures).batch(3, 1)):
         assert (x != other[0]).any()
 
 
-def test_labelled_images_come_first_and_the_rest_has_no_label(recipe: BackboneRecipe, material: Material) -> None:
-    x, y = drawn(recipe, material).batch(0, 0)
+def test_labelled_images_come_first_and_the_rest_has_no_label(recipe: BackboneRecipe, pictures: Pictures) -> None:
+    x, y = drawn(recipe, pictures).batch(0, 0)
     assert x.shape == (8, 32, 32, 3)
     assert x.dtype == np.uint8
     assert (y[:4] >= 0).all()
     assert (y[4:] == UNLABELLED).all()
 
 
-def test_only_images_before_the_held_out_ones_are_drawn(recipe: BackboneRecipe, material: Material) -> None:
-    assert len(material.images) == 20
-    assert material.held_out.base is material.images.base
-    assert set(material.alternates) == {2, 3}
+def test_only_images_before_the_held_out_ones_are_drawn(recipe: BackboneRecipe, pictures: Pictures) -> None:
+    assert len(pictures.images) == 20
+    assert pictures.held_out.base is pictures.images.base
+    assert set(pictures.alternates) == {2, 3}
 
 
-def test_alternate_pixels_are_used_half_of_the_time(recipe: BackboneRecipe, material: Material) -> None:
+def test_alternate_pixels_are_used_half_of_the_time(recipe: BackboneRecipe, pictures: Pictures) -> None:
     only = {number: np.full((32, 32, 3), 255, np.uint8) for number in range(20)}
-    views = Views(replace(recipe, labelled=8, mosaics=0), np.zeros_like(material.images), material.y, only, [])
+    views = Views(replace(recipe, labelled=8, mosaics=0), np.zeros_like(pictures.images), pictures.y, only, [])
     bright = sum(int((views.batch(0, number)[0].mean((1, 2, 3)) > 20).sum()) for number in range(50))
     assert 150 < bright < 250
 

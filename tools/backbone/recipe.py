@@ -12,10 +12,10 @@ HELD_OUT = 2000
 
 @dataclass(frozen=True)
 class Imitation:
-    """One map of the guide that one stage of the backbone imitates.
+    """One map of the teacher that one stage of the backbone imitates.
 
-    map: name of a tensor of the guide, of `channels` channels. stage: of the backbone, from 1; a 1x1 convolution on it
-    makes the map, on a grid of `rows` rows. weight: in the loss.
+    map: name of a tensor of the teacher, of `channels` channels. stage: of the backbone, from 1; a 1x1 convolution
+    on it makes the map, on a grid of `rows` rows. weight: in the loss.
     """
 
     map: str
@@ -39,12 +39,12 @@ class BackboneRecipe:
     """The network, its views and their weights in the loss.
 
     start: shipped float model whose weights the first block of each stage begins with. blocks: residual blocks of the
-    stages. frozen: stages, from the first, that keep the start's weights. view: side of the views, pixels, as the guide
-    sees them; size: of those that the backbone sees, made from the former. half: views in half a batch, for which batch
-    norms take their statistics; of them `labelled` are single CIFAR-10 images, `mosaics` are parts of nine of these,
-    the rest are parts of photographs. steps: of an epoch. lr: learning rate, reached after `warmup` steps and kept
-    until the last share `decay` of all steps, in which it falls to zero. label_weight: in the loss. average: decay per
-    step of the moving average of the weights.
+    stages. frozen: stages, from the first, that keep the start's weights. view: side of the views, pixels, as the
+    teacher sees them; size: of those that the backbone sees, made from the former. half: views in half a batch, for
+    which batch norms take their statistics; of them `labelled` are single CIFAR-10 images, `mosaics` are parts of nine
+    of these, the rest are parts of photographs. steps: of an epoch. lr: learning rate, reached after `warmup` steps and
+    kept until the last share `decay` of all steps, in which it falls to zero. label_weight: in the loss. average: decay
+    per step of the moving average of the weights.
     """
 
     name: str = "backbone64"

@@ -1,4 +1,4 @@
-"""Trains the backbone: each step, two half batches of views; their loss joins the labels and the guide's maps."""
+"""Trains the backbone: each step, two half batches of views; their loss joins the labels and the teacher's maps."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -16,22 +16,22 @@ from edgemeta.toolchain.data.class_folders import list_class_folders
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
-from edgemeta.toolchain.train.backbone.guide import Guide
-from edgemeta.toolchain.train.backbone.pupil import Pupil
-from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe
-from edgemeta.toolchain.train.backbone.views import UNLABELLED, Picture, Views
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from tools.backbone.recipe import HELD_OUT, BackboneRecipe
+from tools.backbone.student import Student
+from tools.backbone.teacher import Teacher
+from tools.backbone.views import UNLABELLED, Picture, Views
 
 _MEASURED = 1000
 """Held out images that an epoch is measured on."""
 _SPREAD_EPOCH, _SPREAD_BATCHES = 10**6, 8
-"""Number of the epoch whose first batches give the guide's means and deviations."""
+"""Number of the epoch whose first batches give the teacher's means and deviations."""
 
 
-class Material:
+class Pictures:
     """What the views are made of.
 
     labelled: CIFAR-10's training images. alternates: other pixels of some of them. photographs: uint8 [H, W, 3] RGB,
@@ -66,44 +66,44 @@ def read_photographs(folder: Path, report: Callable[[str], None]) -> list[Pictur
 
 def train_backbone(
     recipe: BackboneRecipe,
-    material: Material,
-    guide: Path,
+    pictures: Pictures,
+    teacher_file: Path,
     folder: Path,
     progress: ProgressCallback | None = None,
-) -> Pupil:
+) -> Student:
     """Train by `recipe` in `folder` (created if missing), or continue; the averaged weights, in evaluation mode.
 
-    Raises a ToolchainError: for a guide without the maps, or a checkpoint of another recipe or other pictures.
+    Raises a ToolchainError: for a teacher without the maps, or a checkpoint of another recipe or other pictures.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    views = Views(recipe, material.images, material.y, material.alternates, material.photographs)
-    teacher = Guide(guide, recipe.imitations, recipe.view)
+    views = Views(recipe, pictures.images, pictures.y, pictures.alternates, pictures.photographs)
+    teacher = Teacher(teacher_file, recipe.imitations, recipe.view)
     torch.manual_seed(1)
-    pupil = Pupil(recipe)
-    pupil.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    pupil.measure([teacher.maps(views.batch(_SPREAD_EPOCH, number)[0]) for number in range(_SPREAD_BATCHES)])
-    learnt = [parameter for parameter in pupil.parameters() if parameter.requires_grad]
+    student = Student(recipe)
+    student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    student.measure([teacher.maps(views.batch(_SPREAD_EPOCH, number)[0]) for number in range(_SPREAD_BATCHES)])
+    learnt = [parameter for parameter in student.parameters() if parameter.requires_grad]
     weights = [parameter for parameter in learnt if parameter.ndim > 1]
     others = [parameter for parameter in learnt if parameter.ndim <= 1]
     groups = [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    squares = scaled_to(material.held_out[:_MEASURED], recipe.size)
+    squares = scaled_to(pictures.held_out[:_MEASURED], recipe.size)
 
     def measure(network: nn.Module) -> float:
-        return accuracy_percent(network, squares, material.held_out_y[:_MEASURED], 100)
+        return accuracy_percent(network, squares, pictures.held_out_y[:_MEASURED], 100)
 
     with ThreadPoolExecutor(1) as drawer:  # draws the second half while the first one is in the network
 
         def losses(epoch: int) -> BatchLoss:
             def loss(steps: NDArray[np.int64]) -> Tensor:
                 halves = [drawer.submit(_drawn, views, teacher, epoch, 2 * int(steps[0]) + part) for part in (0, 1)]
-                both = [half_loss(recipe, pupil, *half.result()) for half in halves]
+                both = [half_loss(recipe, student, *half.result()) for half in halves]
                 return (both[0] + both[1]) / 2
 
             return loss
 
         training = Training(
             stage="student",
-            network=pupil,
+            network=student,
             step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
             epochs=recipe.epochs,
             images=recipe.steps,
@@ -116,7 +116,7 @@ def train_backbone(
             average=recipe.average,
             report_every=10,
         )
-        identity = RunIdentity(recipe.digest(), material.sha256())
+        identity = RunIdentity(recipe.digest(), pictures.sha256())
         reporter = Reporter(folder / "log.jsonl", progress)
         return run_epochs(training, folder / "backbone.pt", identity, reporter).network
 
@@ -129,24 +129,24 @@ def scaled_to(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def half_loss(
-    recipe: BackboneRecipe, pupil: Pupil, x: NDArray[np.uint8], y: NDArray[np.int64], maps: list[Tensor]
+    recipe: BackboneRecipe, student: Student, x: NDArray[np.uint8], y: NDArray[np.int64], maps: list[Tensor]
 ) -> Tensor:
-    """Cross entropy of the labelled views, and distance of each map to the guide's (smooth L1, in deviations)."""
+    """Cross entropy of the labelled views, and distance of each map to the teacher's (smooth L1, in deviations)."""
     planes = np.ascontiguousarray(scaled_to(x, recipe.size).transpose(0, 3, 1, 2))
     with mixed_precision():
-        logits, found = pupil.imitate(network_input(planes))
+        logits, found = student.imitate(network_input(planes))
     classes = torch.from_numpy(y)
     is_labelled = classes != UNLABELLED
     loss = recipe.label_weight * functional.cross_entropy(
         logits.float()[is_labelled], classes[is_labelled], label_smoothing=recipe.label_smoothing
     )
-    for each, mine, wanted in zip(recipe.imitations, found, pupil.in_deviations(maps), strict=True):
+    for each, mine, wanted in zip(recipe.imitations, found, student.in_deviations(maps), strict=True):
         loss = loss + each.weight * functional.smooth_l1_loss(mine.float(), wanted)
     return loss
 
 
 def _drawn(
-    views: Views, teacher: Guide, epoch: int, number: int
+    views: Views, teacher: Teacher, epoch: int, number: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Tensor]]:
     x, y = views.batch(epoch, number)
     return x, y, teacher.maps(x)

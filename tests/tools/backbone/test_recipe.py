@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgemeta.toolchain.train.backbone.recipe import BackboneRecipe
+from tools.backbone.recipe import BackboneRecipe
 
 
 def test_the_rate_rises_stays_and_falls_to_zero() -> None:

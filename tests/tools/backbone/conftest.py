@@ -1,4 +1,4 @@
-"""A small guide, pictures to draw views of, and a recipe that takes seconds."""
+"""A small teacher, pictures to draw views of, and a recipe that takes seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
-from edgemeta.toolchain.train.backbone.recipe import HELD_OUT, BackboneRecipe, Imitation
-from edgemeta.toolchain.train.backbone.train import Material
+from tools.backbone.recipe import HELD_OUT, BackboneRecipe, Imitation
+from tools.backbone.train import Pictures
 
 
 @pytest.fixture(scope="module")
-def guide_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three convolutions of stride 2, one after the other: "a" and "b" are maps of interest, "c" is beyond them."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install edgemeta[import]")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install edgemeta[test]")
@@ -27,9 +27,9 @@ def guide_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cin, source = cout, name
     image = onnx.helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, [1, 3, 64, 64])
     last = onnx.helper.make_tensor_value_info("c", onnx.TensorProto.FLOAT, None)
-    graph = onnx.helper.make_graph(nodes, "guide", [image], [last], weights)
+    graph = onnx.helper.make_graph(nodes, "teacher", [image], [last], weights)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=8)
-    path = tmp_path_factory.mktemp("guide") / "guide.onnx"
+    path = tmp_path_factory.mktemp("teacher") / "teacher.onnx"
     onnx.save(model, str(path))
     return path
 
@@ -54,9 +54,9 @@ def recipe() -> BackboneRecipe:
 
 
 @pytest.fixture(scope="module")
-def material() -> Material:
+def pictures() -> Pictures:
     rng = np.random.default_rng(5)
     x = rng.integers(0, 256, (HELD_OUT + 20, 32, 32, 3), np.uint8)
     other = Alternates(255 - x[[2, 3]], np.array([2, 3]))
     photographs = [rng.integers(0, 256, (50, 70, 3), np.uint8), rng.integers(0, 256, (40, 36, 3), np.uint8)]
-    return Material(Dataset(x, rng.integers(0, 10, len(x))), other, photographs)
+    return Pictures(Dataset(x, rng.integers(0, 10, len(x))), other, photographs)

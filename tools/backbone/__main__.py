@@ -1,6 +1,6 @@
 """Train the shipped backbone from the test data (docs/test-data.md) and write its float model.
 
-    python -m edgemeta.toolchain.train.backbone --data DATA --folder RUN --out backbone64-float.safetensors
+    python -m tools.backbone --data DATA --folder RUN --out backbone64-float.safetensors
 
 DATA holds cifar10/, clothing/train/ and networks/yolox_nano.onnx. A run in the folder is continued. Needs PyTorch, onnx
 and ONNX Runtime: pip install 'edgemeta[train,bench]'.
@@ -16,13 +16,13 @@ from edgemeta.model.errors import EdgemetaError
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_alternates, load_dataset
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import Progress
-from edgemeta.toolchain.train.backbone.recipe import BackboneRecipe
+from tools.backbone.recipe import BackboneRecipe
 
 
 def main() -> int:
     """Train, or continue, and write the float model."""
     parser = argparse.ArgumentParser(
-        prog="python -m edgemeta.toolchain.train.backbone",
+        prog="python -m tools.backbone",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -44,18 +44,18 @@ def main() -> int:
 def _train(arguments: argparse.Namespace) -> None:
     import torch
 
-    from edgemeta.toolchain.train.backbone.export import export_backbone
-    from edgemeta.toolchain.train.backbone.train import Material, read_photographs, train_backbone
+    from tools.backbone.export import export_backbone
+    from tools.backbone.train import Pictures, read_photographs, train_backbone
 
     torch.set_num_threads(arguments.threads)
     data = arguments.data
     labelled = load_dataset(data / "cifar10" / "train.npz", "train", labels=CIFAR10_LABELS)
     alternates = load_alternates(data / "cifar10" / "train_lossless.npz", labelled)
-    material = Material(labelled, alternates, read_photographs(data / "clothing" / "train", logging.warning))
+    pictures = Pictures(labelled, alternates, read_photographs(data / "clothing" / "train", logging.warning))
     recipe = replace(BackboneRecipe(), epochs=arguments.epochs)
-    guide = data / "networks" / "yolox_nano.onnx"
-    pupil = train_backbone(recipe, material, guide, arguments.folder, _show)
-    save_float_model(export_backbone(pupil, recipe, material, guide, labelled.labels), arguments.out)
+    teacher_file = data / "networks" / "yolox_nano.onnx"
+    student = train_backbone(recipe, pictures, teacher_file, arguments.folder, _show)
+    save_float_model(export_backbone(student, recipe, pictures, teacher_file, labelled.labels), arguments.out)
     print(f"{arguments.out}: written after {recipe.epochs} epochs")
 
 

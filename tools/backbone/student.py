@@ -8,8 +8,8 @@ from edgemeta.model.zoo import find
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.graph import INPUT
 from edgemeta.toolchain.torch_network import TorchNetwork
-from edgemeta.toolchain.train.backbone.recipe import CLASSES, BackboneRecipe
 from edgemeta.toolchain.train.network_builder import NetworkBuilder
+from tools.backbone.recipe import CLASSES, BackboneRecipe
 
 WIDTHS = (16, 32, 64)
 
@@ -59,7 +59,7 @@ class Backbone(TorchNetwork):
         self.load_state_dict(state)
 
 
-class Pupil(nn.Module):
+class Student(nn.Module):
     """The backbone `network` with the 1x1 convolutions `adapters`, one for each imitation.
 
     Buffers hold mean and deviation, [1, C, 1, 1], of each imitated map, set once by `measure`.
@@ -77,7 +77,7 @@ class Pupil(nn.Module):
             self.register_buffer(f"mean{number}", torch.zeros(1, each.channels, 1, 1))
             self.register_buffer(f"deviation{number}", torch.ones(1, each.channels, 1, 1))
 
-    def train(self, mode: bool = True) -> "Pupil":
+    def train(self, mode: bool = True) -> "Student":
         """As nn.Module; batch norms of frozen stages always keep their statistics."""
         super().train(mode)
         for name in self._frozen:
@@ -100,14 +100,14 @@ class Pupil(nn.Module):
         return logits.flatten(1), maps
 
     def measure(self, maps: list[list[Tensor]]) -> None:
-        """Set mean and deviation of every channel from several batches of the guide's maps."""
+        """Set mean and deviation of every channel from several batches of the teacher's maps."""
         for number in range(len(self.adapters)):
             values = torch.cat([batch[number] for batch in maps])
             self.get_buffer(f"mean{number}").copy_(values.mean((0, 2, 3), keepdim=True))
             self.get_buffer(f"deviation{number}").copy_(values.std((0, 2, 3), keepdim=True) + 1e-3)
 
     def in_deviations(self, maps: list[Tensor]) -> list[Tensor]:
-        """The guide's maps in deviations of their channels, at most six."""
+        """The teacher's maps in deviations of their channels, at most six."""
         return [
             ((values - self.get_buffer(f"mean{number}")) / self.get_buffer(f"deviation{number}")).clamp(-6, 6)
             for number, values in enumerate(maps)

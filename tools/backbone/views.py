@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.train.backbone.recipe import BackboneRecipe
+from tools.backbone.recipe import BackboneRecipe
 
 Picture = NDArray[np.uint8]
 """uint8 [H, W, 3] RGB."""
