@@ -17,56 +17,27 @@ from numpy.typing import NDArray
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing, SelfTest
 from edgemeta.model.layers import (
-    Add,
-    AveragePool,
-    ChannelShuffle,
-    Clamp,
-    Concat,
     Conv,
-    Dense,
     Layer,
-    Lookup,
-    MaxPool,
     Multiplier,
-    Pad,
-    Product,
-    Rescale,
-    ResizeBilinear,
     ShiftTable,
-    Slice,
     TensorType,
-    Upsample,
 )
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection, Task
 from edgemeta.model.weights import Weights
 
-KINDS: Mapping[str, type[Any]] = {
-    "add": Add,
-    "average_pool": AveragePool,
+KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)} | {
     "binary": StoredBinary,
-    "channel_shuffle": ChannelShuffle,
-    "clamp": Clamp,
     "classification": Classification,
-    "concat": Concat,
-    "conv": Conv,
-    "dense": Dense,
     "detection": Detection,
     "embedding": Embedding,
     "fixed": StoredFixed,
-    "lookup": Lookup,
-    "max_pool": MaxPool,
     "multi_label": MultiLabel,
     "multiplier": Multiplier,
-    "pad": Pad,
     "power_of_two": StoredPowerOfTwo,
-    "product": Product,
-    "rescale": Rescale,
-    "resize_bilinear": ResizeBilinear,
     "shift_table": ShiftTable,
-    "slice": Slice,
-    "upsample": Upsample,
 }
 """Records by their value of "kind"."""
 

@@ -1,18 +1,25 @@
 """A complete network: layers in execution order, preprocessing, task and provenance."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Conv, Dense, Layer, TensorType
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.model.tasks import Task, labels_of
 
 INPUT = "input"
 """Name of the tensor that holds the preprocessed image; a layer's output tensor has the layer's name."""
+
+
+def readers_of(layers: Iterable[Layer], outputs: Iterable[str]) -> Counter[str]:
+    """How often layers read each tensor, "input" included; for an output one more. 0 for any other name."""
+    return Counter(chain(outputs, *(layer.sources for layer in layers)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +89,11 @@ class Model:
         """The layers by their names."""
         return {layer.name: layer for layer in self.layers}
 
+    @cached_property
+    def readers(self) -> Counter[str]:
+        """How often each tensor is read, by name (`readers_of`)."""
+        return readers_of(self.layers, self.outputs)
+
     @property
     def output_types(self) -> tuple[TensorType, ...]:
         """Type of each output."""
@@ -93,12 +105,5 @@ class Model:
         return labels_of(self.task)
 
     def steps(self, output: str) -> NDArray[np.float64]:
-        """What one integer step of an output is worth, for each channel [C] or for all [1].
-
-        It is the type's scale; for raw accumulators of weights with a scale per channel, scale * weights.scale[c].
-        """
-        layer = self.by_name[output]
-        scale = np.array([layer.output.scale])
-        if isinstance(layer, Conv | Dense) and layer.requantize is None and layer.weights.scale.shape != (1,):
-            return scale * layer.weights.scale.astype(np.float64)
-        return scale
+        """What one integer step of an output is worth, for each channel [C] or for all [1] (`Operator.steps`)."""
+        return self.by_name[output].steps

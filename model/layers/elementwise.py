@@ -20,6 +20,8 @@ class Add(Operator):
     `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29.
     """
 
+    kind = "add"
+
     name: str
     inputs: tuple[str, str]
     output: TensorType
@@ -53,6 +55,8 @@ class Add(Operator):
 class Clamp(Operator):
     """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer includes them."""
 
+    kind = "clamp"
+
     name: str
     input: str
     output: TensorType
@@ -72,6 +76,8 @@ class Clamp(Operator):
 @dataclass(frozen=True, eq=False)
 class Rescale(Operator):
     """Elementwise requantization: acc = x - zx. Changes bits, zero point or scale, or applies a table."""
+
+    kind = "rescale"
 
     name: str
     input: str
@@ -94,6 +100,8 @@ class Lookup(Operator):
     table [C, 256] or [1, 256] of the output's dtype. Any function of one element, such as sigmoid and swish.
     """
 
+    kind = "lookup"
+
     name: str
     input: str
     output: TensorType
@@ -114,6 +122,8 @@ class Product(Operator):
 
     b has the shape of a, or (1, 1, C): one factor per channel, as in squeeze-and-excite.
     """
+
+    kind = "product"
 
     name: str
     inputs: tuple[str, str]

@@ -14,6 +14,8 @@ from edgemeta.model.require import require, require_between
 class Concat(Moving):
     """Concatenates the channels of the inputs; all tensors have the same quantization (a Rescale ensures it)."""
 
+    kind = "concat"
+
     name: str
     inputs: tuple[str, ...]
     output: TensorType
@@ -38,6 +40,8 @@ class Concat(Moving):
 @dataclass(frozen=True)
 class Upsample(Moving):
     """Nearest neighbour: y[i, j] = x[i // factor_y, j // factor_x]. The output has the input's quantization."""
+
+    kind = "upsample"
 
     name: str
     input: str
@@ -64,6 +68,8 @@ class Pad(Moving):
 
     Output H = top + (H - 1) * spacing_y + 1 + bottom, W alike. The output has the input's quantization.
     """
+
+    kind = "pad"
 
     name: str
     input: str
@@ -99,6 +105,8 @@ class Pad(Moving):
 class Slice(Moving):
     """y[i, j, k] = x[start + (i, j, k) * step] below `stop`, in H, W, C. The output has the input's quantization."""
 
+    kind = "slice"
+
     name: str
     input: str
     output: TensorType
@@ -125,6 +133,8 @@ class Slice(Moving):
 @dataclass(frozen=True)
 class ChannelShuffle(Moving):
     """y[c] = x[(c % groups) * (C / groups) + c // groups]. The output has the input's quantization."""
+
+    kind = "channel_shuffle"
 
     name: str
     input: str

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -21,6 +21,9 @@ class Operator:
 
     name: of the layer and of its output tensor. output: the type of that tensor.
     """
+
+    kind: ClassVar[str]
+    """What model files call the operator."""
 
     name: str
     output: TensorType
@@ -45,6 +48,11 @@ class Operator:
     def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
         """The output [N, H, W, C] of inputs [N, H, W, C] of these types; exact, as the layer's docstring defines it."""
         raise NotImplementedError
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """What one integer step of the output is worth, for each channel [C] or for all [1]."""
+        return np.array([self.output.scale])
 
     def cost(self, source: Shape) -> tuple[int, int]:
         """Multiplications or additions for one image, and elements of a padded copy of the input, both for limits."""

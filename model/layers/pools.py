@@ -28,6 +28,8 @@ class Pool(Windowed):
 class MaxPool(Pool, Homogeneous):
     """y = the greatest x under the kernel; padding is ignored. The output has the input's quantization."""
 
+    kind = "max_pool"
+
     name: str
     input: str
     output: TensorType
@@ -44,6 +46,8 @@ class MaxPool(Pool, Homogeneous):
 @dataclass(frozen=True, eq=False)
 class AveragePool(Pool):
     """acc = sum of (x - zx) under the kernel, padding adding 0; `requantize` divides by the kernel's area."""
+
+    kind = "average_pool"
 
     name: str
     input: str

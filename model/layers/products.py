@@ -46,6 +46,12 @@ class Weighted(Operator):
                 f"input's, {source.scale}",
             )
 
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """As `Operator.steps`; of raw accumulators of weights with a scale per channel, scale * weights.scale[c]."""
+        is_each = self.requantize is None and self.weights.scale.shape != (1,)
+        return self.output.scale * self.weights.scale if is_each else np.array([self.output.scale])
+
     def _requantized(self, sums: NDArray[np.int64]) -> Tensor:
         return requantized(sums if self.bias is None else sums + self.bias, self.requantize, self.output)
 
@@ -59,6 +65,8 @@ class Conv(Weighted, Windowed):
     H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model
     output only); the output's scale is the input's if the weights have a scale per channel.
     """
+
+    kind = "conv"
 
     name: str
     input: str
@@ -123,6 +131,8 @@ class Dense(Weighted):
 
     weights [O, H * W * C]; otherwise as Conv.
     """
+
+    kind = "dense"
 
     name: str
     input: str

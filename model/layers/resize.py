@@ -22,6 +22,8 @@ class ResizeBilinear(Homogeneous):
     the rest of 2**11. Columns alike. The output has the input's quantization.
     """
 
+    kind = "resize_bilinear"
+
     name: str
     input: str
     output: TensorType

@@ -3,20 +3,19 @@
 Networks of other programs keep sigmoid(x), x * sigmoid(x) and a change of scale apart, with integers for each.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import rounding_shift, saturate
-from edgemeta.model.graph import INPUT
+from edgemeta.model.graph import INPUT, readers_of
 from edgemeta.model.layers import Layer, Lookup, Multiplier, Product, Rescale, TensorType
 
 
 def join_tables(layers: Sequence[Layer], image: TensorType, outputs: Sequence[str]) -> tuple[Layer, ...]:
     """The same network with fewer layers; outputs keep their names and integers."""
-    readers = Counter(name for layer in layers for name in layer.sources)
+    readers = readers_of(layers, outputs)
     types = {INPUT: image} | {layer.name: layer.output for layer in layers}
     tables: dict[str, Lookup] = {}
     result: dict[str, Layer] = {}
@@ -24,7 +23,7 @@ def join_tables(layers: Sequence[Layer], image: TensorType, outputs: Sequence[st
         joined = _joined(layer, tables, types)
         if joined is not None:
             made, table = joined
-            if readers[table] == 1 and table not in outputs:
+            if readers[table] == 1:
                 del result[table]
             layer = made
         if isinstance(layer, Lookup):
