@@ -17,6 +17,11 @@ INPUT = "input"
 """Name of the tensor that holds the preprocessed image; a layer's output tensor has the layer's name."""
 
 
+def types_of(image: TensorType, layers: Iterable[Layer]) -> Mapping[str, TensorType]:
+    """Type of every tensor, by name, that of "input" first."""
+    return {INPUT: image} | {layer.name: layer.output for layer in layers}
+
+
 def readers_of(layers: Iterable[Layer], outputs: Iterable[str]) -> Counter[str]:
     """How often layers read each tensor, "input" included; for an output one more. 0 for any other name."""
     return Counter(chain(outputs, *(layer.sources for layer in layers)))
@@ -82,7 +87,7 @@ class Model:
     @cached_property
     def types(self) -> Mapping[str, TensorType]:
         """Type of every tensor, by name, the input's first."""
-        return {INPUT: self.input} | {layer.name: layer.output for layer in self.layers}
+        return types_of(self.input, self.layers)
 
     @cached_property
     def by_name(self) -> Mapping[str, Layer]:

@@ -6,6 +6,7 @@ moves integers.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
+from edgemeta.model.graph import types_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import ImportedFileError, QuantizeError
@@ -53,6 +55,11 @@ class IntegerNetwork:
     layers: tuple[q.Layer, ...]
     input: TensorType
     outputs: tuple[str, ...]
+
+    @property
+    def types(self) -> Mapping[str, TensorType]:
+        """Type of every tensor, by name, the input's first."""
+        return types_of(self.input, self.layers)
 
 
 def integer_network(network: Network, imported: Imported, outputs: tuple[str, ...], path: Path) -> IntegerNetwork:

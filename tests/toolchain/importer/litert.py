@@ -115,7 +115,7 @@ def _tensors(made: IntegerNetwork, image: Array) -> dict[str, Array]:
     types = made.types
     tensors = {INPUT: image}
     for layer in made.layers:
-        tensors[layer.name] = reference._run_layer(layer, tensors, types)
+        tensors[layer.name] = layer.integers([tensors[n] for n in layer.sources], [types[n] for n in layer.sources])
     return tensors
 
 
@@ -124,7 +124,7 @@ def _layer_by_layer(kernels: ReferenceKernels, made: IntegerNetwork, image: Arra
     types = made.types
     tensors, counts = {INPUT: image}, np.zeros(256, np.int64)
     for layer in made.layers:
-        found = reference._run_layer(layer, {name: tensors[name] for name in layer.sources}, types)
+        found = layer.integers([tensors[n] for n in layer.sources], [types[n] for n in layer.sources])
         theirs = kernels.map(layer.name, layer.output.shape)
         if theirs is not None:
             counts += _counted(theirs.ravel().astype(int), found.ravel().astype(int))

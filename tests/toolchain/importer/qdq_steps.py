@@ -9,7 +9,6 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
@@ -84,7 +83,7 @@ def qdq_steps(path: Path, images: Array) -> Steps:
         tensors = {INPUT: np.clip(first, made.input.lo, made.input.hi).astype(made.input.dtype)}
         whole = _tensors(made, tensors[INPUT])
         for layer in made.layers:
-            found = reference._run_layer(layer, {name: tensors[name] for name in layer.sources}, types)
+            found = layer.integers([tensors[n] for n in layer.sources], [types[n] for n in layer.sources])
             known = theirs.get(layer.name)
             if known is not None:
                 integers = _as_map(known, layer.output)
