@@ -28,10 +28,10 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.forward import in_order
 from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32
+from edgemeta.toolchain.quantize.binary import RealForm
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.real_form import RealForm
 from edgemeta.toolchain.quantize.run import integer_session, needed
 from edgemeta.toolchain.quantize.weight_schemes import Binary
 

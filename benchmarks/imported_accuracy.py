@@ -19,7 +19,7 @@ from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.labelled import integer_logits
+from edgemeta.toolchain.quantize.measure import integer_logits
 from edgemeta.toolchain.quantize.quantize import quantize
 
 COMMAND = (

@@ -29,10 +29,9 @@ from edgemeta.toolchain.quantize.binary import (
     BinaryScheme,
     RealMeasured,
 )
-from edgemeta.toolchain.quantize.boxes import BoxesMeasured
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage, StageName
-from edgemeta.toolchain.quantize.labelled import Measured
+from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured
 from edgemeta.toolchain.quantize.paper import PaperScheme
 from edgemeta.toolchain.quantize.quantize import LabelledFiles, QuantizeResult
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file

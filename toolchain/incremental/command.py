@@ -9,7 +9,7 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, Calibration, PreparedImages
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.labelled import Measured, measure
+from edgemeta.toolchain.quantize.measure import Measured, measure
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, save_npz

@@ -8,7 +8,7 @@ from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.number_formats.formats import PowerOfTwo
 from edgemeta.toolchain.number_formats.rounding import round_to_grid
 from edgemeta.toolchain.quantize.exponents import ExponentChoice, least_exponents
-from edgemeta.toolchain.quantize.power_types import encoded
+from edgemeta.toolchain.quantize.types import encoded
 
 
 class Projection:

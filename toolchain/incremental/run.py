@@ -14,9 +14,9 @@ from edgemeta.toolchain.incremental.retrain import retrain
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PreparedImages
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free
+from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import ImageBank
 from edgemeta.toolchain.train.checkpoint import RunIdentity, weights_digest

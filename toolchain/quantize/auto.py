@@ -13,7 +13,6 @@ from edgemeta.model.graph import Model
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
 from edgemeta.toolchain.quantize.correct import corrected
@@ -23,9 +22,9 @@ from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES, second_moments
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
-from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
+from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule, Statistics
 from edgemeta.toolchain.quantize.scheme import SchemeResult
-from edgemeta.toolchain.quantize.tensor_types import tensor_types
+from edgemeta.toolchain.quantize.types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
 LAYER_IMAGES = 8

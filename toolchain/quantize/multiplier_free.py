@@ -19,12 +19,11 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
-from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, Node, Policy, Weighted, raw_outputs
-from edgemeta.toolchain.quantize.power_types import power_types
+from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.scales import int32_bias
-from edgemeta.toolchain.quantize.tensor_types import tensor_types
+from edgemeta.toolchain.quantize.types import power_types, tensor_types
 
 _BIAS_ROOM = 2.0**29
 

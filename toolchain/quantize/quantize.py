@@ -12,9 +12,15 @@ from edgemeta.toolchain.data.boxed_images import is_boxed
 from edgemeta.toolchain.data.labelled_images import LabelledImages
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.boxes import BoxesMeasured, boxed_images
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.labelled import Measured, labelled_images, temperature_of, with_temperature
+from edgemeta.toolchain.quantize.measure import (
+    BoxesMeasured,
+    Measured,
+    boxed_images,
+    labelled_images,
+    temperature_of,
+    with_temperature,
+)
 from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.run import require_self_test
 from edgemeta.toolchain.quantize.scheme import Scheme, SchemeResult, TestImages

@@ -8,9 +8,8 @@ from edgemeta.model.graph import Model
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages
 from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.quantize.boxes import BoxesMeasured, measure_boxes
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.labelled import Measured, measure
+from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, measure, measure_boxes
 
 TestImages: TypeAlias = LabelledImages | BoxedImages
 

@@ -23,8 +23,7 @@ from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores, objects_of
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.quantize.boxes import boxed_images, measure_boxes, silent
-from edgemeta.toolchain.quantize.labelled import measure, with_temperature
+from edgemeta.toolchain.quantize.measure import boxed_images, measure, measure_boxes, silent, with_temperature
 
 Outputs: TypeAlias = Sequence[NDArray[Any]]
 """The outputs [n, H, W, C] of the first n images, integers or float numbers, in the order of the model."""

@@ -22,14 +22,12 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.number_formats.formats import FixedPoint, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
-from edgemeta.toolchain.quantize.calibrate import Stage, Statistics
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
-from edgemeta.toolchain.quantize.power_types import encoded
-from edgemeta.toolchain.quantize.ranges import RangeRule
-from edgemeta.toolchain.quantize.tensor_types import tensor_types
+from edgemeta.toolchain.quantize.ranges import RangeRule, Stage, Statistics
+from edgemeta.toolchain.quantize.types import encoded, tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
 from edgemeta.toolchain.simulate.quantizer import Quantizer, Role

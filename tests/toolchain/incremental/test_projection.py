@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edgemeta.toolchain.incremental.projection import Projection
-from edgemeta.toolchain.quantize.power_types import encoded
+from edgemeta.toolchain.quantize.types import encoded
 
 FLOATS = st.floats(-4, 4, width=32).filter(lambda x: x == 0 or abs(x) > 2.0**-60)
 

@@ -28,9 +28,9 @@ from edgemeta.toolchain.float_model.graph import (
     Upsample,
 )
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free, shifted_sum
+from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.run import integer_session
 from tests.toolchain.conftest import conv, norm, trace
 

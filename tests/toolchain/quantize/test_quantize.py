@@ -15,7 +15,7 @@ from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.labelled import Measured, integer_logits
+from edgemeta.toolchain.quantize.measure import Measured, integer_logits
 from edgemeta.toolchain.quantize.paper import PaperScheme
 from edgemeta.toolchain.quantize.quantize import LabelledFiles, quantize
 

@@ -19,10 +19,10 @@ from edgemeta.toolchain.float_model.graph import Concat, Conv, Dense, FloatModel
 from edgemeta.toolchain.quantize.auto import AutoScheme, quantize_auto
 from edgemeta.toolchain.quantize.binary import BinaryScheme, quantize_binary
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibrate import Statistics
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.quantize import quantize
+from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.scheme import Scheme
 from tests.toolchain.quantize.random_floats import random_float_network

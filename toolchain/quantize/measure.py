@@ -1,4 +1,4 @@
-"""What labelled images say about a classification: its accuracy, and the temperature of its scores."""
+"""Both networks on test images with labels or boxes, and the temperature of the scores."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -12,14 +12,21 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
-from edgemeta.model.tasks import Classification, task_name
+from edgemeta.model.tasks import Classification, Detection, task_name
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
+from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Split
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
+from edgemeta.toolchain.evaluate.detection import (
+    Progress,
+    evaluate_detector,
+    evaluate_float_detector,
+)
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session
@@ -137,3 +144,46 @@ def _logits(
 def _run(session: Session, model: Model, pixels: NDArray[np.uint8]) -> NDArray[Any]:
     batch: Batch = np.ascontiguousarray(look_up(model.preprocessing.table, pixels))
     return logits_of(session.run(batch)).copy()
+
+
+@dataclass(frozen=True)
+class BoxesMeasured:
+    """Networks on test images with boxes.
+
+    images: their number. sha256: of pixels and boxes.
+    """
+
+    images: int
+    sha256: str
+    floating: Precision
+    integer: Precision
+
+    def provenance(self) -> Mapping[str, object]:
+        """The figures as the model file states them."""
+        return {
+            "test_images": self.images,
+            "test_sha256": self.sha256,
+            "test_map50": self.integer.at_half,
+            "test_map": self.integer.mean,
+            "float_test_map50": self.floating.at_half,
+            "float_test_map": self.floating.mean,
+        }
+
+
+def boxed_images(path: Path, model: FloatModel) -> BoxedImages:
+    """The images with boxes at `path`, with the network's labels. Raises DataError; QuantizeError for another task."""
+    if not isinstance(model.task, Detection):
+        raise QuantizeError(f"{path}: images with boxes are for a detection, found a {task_name(model.task)}")
+    return load_boxed_images(path, labels=model.task.labels)
+
+
+def measure_boxes(model: FloatModel, integer: Model, images: BoxedImages, progress: Progress) -> BoxesMeasured:
+    """Run both networks on all images. progress: of the integer network. Raises BackendError."""
+    with closing(integer_session(integer)) as session:
+        found = evaluate_detector(integer, session, images, progress)
+    floating = evaluate_float_detector(model, images, silent)
+    return BoxesMeasured(len(images), images.sha256(), floating, found)
+
+
+def silent(_done: int, _total: int) -> None:
+    """Progress that nobody watches."""

@@ -1,4 +1,4 @@
-"""A detection is quantized and measured on images with boxes."""
+"""The figures that a quantization states of detections."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
 from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.binary import BinaryBoxesMeasured, BinaryScheme
-from edgemeta.toolchain.quantize.boxes import BoxesMeasured
 from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.measure import BoxesMeasured
 from edgemeta.toolchain.quantize.quantize import LabelledFiles, quantize
 from rig.small_detection import cell_network, cell_pictures
 from rig.small_search import write_small_search

@@ -1,0 +1,54 @@
+"""The way of a float file through scheme `paper` and `auto`: how often a reader who follows it changes the module."""
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.quantize.auto import AutoScheme
+from edgemeta.toolchain.quantize.calibration import Calibration
+from edgemeta.toolchain.quantize.paper import PaperScheme
+from edgemeta.toolchain.quantize.quantize import quantize
+from edgemeta.toolchain.quantize.scheme import Scheme
+
+ROOM = "edgemeta.toolchain.quantize."
+
+
+class Stays:
+    """Modules of this room in the order in which their functions are called for the first time, each function once."""
+
+    def __init__(self) -> None:
+        self.stays: list[str] = []
+        self._known: set[object] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        """As a function of `sys.setprofile`."""
+        module = str(frame.f_globals.get("__name__"))
+        if event == "call" and module.startswith(ROOM) and frame.f_code not in self._known:
+            self._known.add(frame.f_code)
+            if self.stays[-1:] != [module]:
+                self.stays.append(module)
+
+
+@pytest.mark.parametrize(("name", "modules", "returns"), [("paper", 13, 17), ("auto", 19, 54)])
+def test_the_path_changes_the_module_seldom(
+    every_layer: FloatModel, pixels: Any, tmp_path: Path, name: str, modules: int, returns: int
+) -> None:
+    """A return is a stay in a module that was left before; the figures are what is reached, and may fall."""
+    save_float_model(every_layer, tmp_path / "float.safetensors")
+    np.savez(tmp_path / "data.npz", x=pixels, y=np.zeros(20, np.uint8))
+    scheme: Scheme = PaperScheme() if name == "paper" else AutoScheme(Calibration(tmp_path / "data.npz"))
+    path = Stays()
+    sys.setprofile(path)
+    try:
+        quantize(tmp_path / "float.safetensors", tmp_path / "out.safetensors", scheme)
+    finally:
+        sys.setprofile(None)
+    entered = set(path.stays)
+    assert len(entered) <= modules
+    assert len(path.stays) - len(entered) <= returns
