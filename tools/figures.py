@@ -1,15 +1,11 @@
 """The table of docs/figures.md: which result file a page's figures come from, and which program wrote it, when, where.
 
-    python -m tools.figures [--check]
-
-A figure is found by the page's link to its result file, in the section that has the link. With --check nothing is
-written, and the exit status is 1 where the table is not in step. A result file that no page links is an error, too.
+A figure is found by the page's link to its result file, in the section that has the link.
+A result file that no page links is an error.
 """
 
-import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs/figures.md")
 RESULTS = Path("benchmarks/results")
-BEGIN, END = "<!-- figures: python -m tools.figures -->", "<!-- end -->"
+BEGIN, END = "<!-- figures: python -m tools.documents -->", "<!-- end -->"
 _LINK = re.compile(r"benchmarks/results/([\w.-]+)\.(?:json|md)\b")
 
 
@@ -102,19 +98,3 @@ def page(root: Path) -> str:
     before, _, rest = (root / PAGE).read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table(root)}\n{END}{after}"
-
-
-def main() -> None:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    is_check = parser.parse_args().check
-    expected = page(ROOT)
-    if not is_check:
-        (ROOT / PAGE).write_text(expected, "utf-8")
-    elif (ROOT / PAGE).read_text("utf-8") != expected:
-        sys.exit(f"{PAGE} is not in step: python -m tools.figures")
-
-
-if __name__ == "__main__":
-    main()

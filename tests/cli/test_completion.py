@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from edgemeta.cli.option_table import commands
 from edgemeta.model.zoo import float_names, names
+from tools.option_table import commands
 
 PROGRAM = Path(sys.executable).with_name("edgemeta")
 PATHS = ("PATH", "FILE", "DIR", "FOLDER", "IMAGE...", "MODEL", "[MODEL]", "[MODEL]...", "FLOAT", "CONFIG")

@@ -20,7 +20,7 @@ EVERY_HELP = f"""
 import sys
 sys.modules |= dict.fromkeys({EXTRAS!r})
 import click
-from edgemeta.cli.option_table import commands
+from tools.option_table import commands
 for name, command in commands():
     print(name, command.get_help(click.Context(command)))
 """

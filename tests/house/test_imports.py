@@ -19,7 +19,7 @@ ALLOWED = {
     "cli": {"daemon", "kernels", "model", "plugins", "tasks", "toolchain"},
 }
 
-DEVELOPMENT = {"benchmarks", "reliability", "rig", "tests"}
+DEVELOPMENT = {"benchmarks", "reliability", "rig", "tests", "tools"}
 """Packages that only a checkout has: a wheel holds none of them, so the product imports none."""
 
 PROOF = "edgemeta_proof"

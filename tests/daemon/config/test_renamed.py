@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.config.key_table import keys
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.renamed import RENAMED
+from tools.key_table import keys
 
 
 def nested(path: list[str], value: object) -> dict[str, Any]:

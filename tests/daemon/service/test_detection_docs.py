@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 import yaml
 
-from edgemeta.daemon.messages.json_schema import files
 from edgemeta.daemon.messages.records import FoundObject
 from rig.square_detector import save_square_detector, squares_picture
 from tests.daemon.conftest import broker_keys
+from tools.json_schema import files
 
 EDGEMETA = Path(sys.executable).with_name("edgemeta")
 LABELS = ("person", "car", "truck", *(f"label {number}" for number in range(20)))

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from edgemeta.daemon.config.key_table import keys
 from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.reload import reload
 from edgemeta.daemon.service.service import Service
 from tests.daemon.service.quiet_service import running_quietly
+from tools.key_table import keys
 
 Running: TypeAlias = tuple[Service, Path]
 

@@ -15,10 +15,10 @@ import pytest
 
 from edgemeta.daemon.collect import collector as collector_module
 from edgemeta.daemon.collect.folder import PictureFolder
-from edgemeta.daemon.messages.json_schema import files
 from edgemeta.daemon.web.panel import PER_PAGE
 from rig.waiting import wait_until
 from tests.daemon.web.conftest import TOKEN, Answered, Page
+from tools.json_schema import files
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SENDS_JSON = {"Content_Type": "application/json"}

@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgemeta.daemon.messages.json_schema import files
 from edgemeta.daemon.web import routes as module
 from edgemeta.daemon.web.access import WRONG_TOKEN_DELAY
 from edgemeta.daemon.web.request import Request
@@ -27,6 +26,7 @@ from edgemeta.daemon.web.response import GUARDS, Response, head_of
 from edgemeta.daemon.web.routes import FILES
 from rig.square_detector import save_square_detector, write_squares
 from tests.daemon.web.conftest import TOKEN
+from tools.json_schema import files
 
 KNOWN = ["/api/state", "/frame/front.jpg", "/metrics", "/readyz"]
 """Paths with data of the device, without /api/events, which does not end."""

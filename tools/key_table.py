@@ -1,11 +1,6 @@
-"""The table of all config keys in docs/configuration.md, from the records.
+"""The table of all config keys in docs/configuration.md, from the records."""
 
-python -m edgemeta.daemon.config.key_table docs/configuration.md      writes the table into that page
-"""
-
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -16,7 +11,7 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.fields import entries_of, optional_section_of, section_of
 from edgemeta.daemon.config.reloading import Applies, marker
 
-BEGIN, END = "<!-- keys: python -m edgemeta.daemon.config.key_table docs/configuration.md -->", "<!-- end -->"
+BEGIN, END = "<!-- keys: python -m tools.documents -->", "<!-- end -->"
 PLAIN = {"array": "list", "boolean": "true or false", "null": "null", "object": "mapping", "string": "text"}
 HEAD = ("| key | value | default | applies | meaning |", "|---|---|---|---|---|")
 
@@ -105,8 +100,3 @@ def replaced(page: str) -> str:
     """Return a page with the table between its marks renewed."""
     before, _, rest = page.partition(BEGIN)
     return before + table() + rest.partition(END)[2]
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(replaced(path.read_text("utf-8")), "utf-8")

@@ -1,18 +1,16 @@
 """Writes docs/schema: the JSON Schema of every message and of the page's state, and the AsyncAPI document.
 
-Run `python -m edgemeta.daemon.messages.json_schema docs/schema` after changing messages; a test compares.
+tools.documents writes them.
 """
 
 import json
-import sys
-from pathlib import Path
 
 from pydantic import BaseModel
 
-from edgemeta.daemon.messages.asyncapi import document
 from edgemeta.daemon.messages.channels import CHANNELS
 from edgemeta.daemon.messages.collection import CollectionState
 from edgemeta.daemon.messages.page import PageState
+from tools.asyncapi import document
 
 
 def files() -> dict[str, str]:
@@ -31,14 +29,3 @@ def files() -> dict[str, str]:
     }
     texts["asyncapi.json"] = document()
     return {name: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for name, content in texts.items()}
-
-
-def write(folder: Path) -> None:
-    """Write all files into a folder, which is created if it does not exist."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files().items():
-        (folder / name).write_text(text)
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

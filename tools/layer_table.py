@@ -1,12 +1,7 @@
-"""The table of layers and backends in docs/backends.md, from what the backends say that they support.
+"""The table of layers and backends in docs/backends.md, from what the backends say that they support."""
 
-python -m edgemeta.plugins.layer_table docs/backends.md      writes the table into that page
-"""
-
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +29,7 @@ from edgemeta.model.layers import (
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 from edgemeta.plugins.registry import BUILT_IN, load
 
-BEGIN, END = "<!-- layers: python -m edgemeta.plugins.layer_table docs/backends.md -->", "<!-- end -->"
+BEGIN, END = "<!-- layers: python -m tools.documents -->", "<!-- end -->"
 
 _MAP = TensorType((6, 6, 4))
 _HALF = TensorType((3, 3, 4))
@@ -107,8 +102,3 @@ def replaced(page: str) -> str:
 
 def _fixed(*shape: int) -> FixedWeights:
     return FixedWeights(np.ones(shape, np.int8), 8, _SCALE)
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(replaced(path.read_text("utf-8")), "utf-8")

@@ -1,17 +1,12 @@
-"""The options of every command in docs/commands.md, from the commands themselves.
+"""The options of every command in docs/commands.md, from the commands themselves."""
 
-python -m edgemeta.cli.option_table docs/commands.md      writes them into that page
-"""
-
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from edgemeta.cli.main import edgemeta
 
-BEGIN, END = "<!-- options: python -m edgemeta.cli.option_table docs/commands.md -->", "<!-- end -->"
+BEGIN, END = "<!-- options: python -m tools.documents -->", "<!-- end -->"
 HEAD = ("| option | meaning | default |", "|---|---|---|")
 
 
@@ -92,8 +87,3 @@ def replaced(page: str) -> str:
     """A page with the options between its marks renewed."""
     before, _, rest = page.partition(BEGIN)
     return before + sections() + rest.partition(END)[2]
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(replaced(path.read_text("utf-8")), "utf-8")

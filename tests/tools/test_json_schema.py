@@ -9,21 +9,10 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from edgemeta.daemon.messages.asyncapi import action_on, document
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
-from edgemeta.daemon.messages.json_schema import files, write
 from edgemeta.daemon.messages.records import Message
-
-
-def test_the_files_in_the_repository_are_what_the_code_generates(repository: Path, tmp_path: Path) -> None:
-    write(tmp_path)
-    folder = repository / "docs" / "schema"
-    assert {path.name for path in folder.iterdir()} == set(files())
-    for name in files():
-        stored = (folder / name).read_text()
-        assert stored == (tmp_path / name).read_text(), (
-            f"docs/schema/{name} is old; run: python -m edgemeta.daemon.messages.json_schema docs/schema"
-        )
+from tools.asyncapi import action_on, document
+from tools.json_schema import files
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])

@@ -8,11 +8,6 @@ import pytest
 from tools import figures
 
 
-def test_the_table_is_in_step_and_every_result_is_cited(repository: Path) -> None:
-    """Where it is not: python -m tools.figures."""
-    assert (repository / figures.PAGE).read_text("utf-8") == figures.page(repository)
-
-
 def test_every_program_of_the_table_is_in_the_repository(repository: Path) -> None:
     for result in figures.results(repository).values():
         words = result.command.split()
