@@ -22,7 +22,7 @@ if ((${#wheels[@]})); then
   "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$work/$tag" "${wheels[@]}" \
     || exit
 fi
-export PYTHONPATH="$PWD/src:$PWD:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$PWD/src:$PWD:$PWD/proof:$PWD/$work/$tag${PYTHONPATH:+:$PYTHONPATH}"
 export EDGEMETA_CACHE="$PWD/$work/cache" EDGEMETA_FULL=1
 "$python" -c 'import sys
 from importlib.util import find_spec
@@ -46,5 +46,6 @@ pytest=("$python" -m pytest -p no:cacheprovider -W default -m gpu)
 "${pytest[@]}" "${parallel[@]}" --junitxml "${tests[0]}" -k conformance tests/plugins/cuda/test_gpu.py || failed=1
 "${pytest[@]}" --junitxml "${tests[1]}" -k "not conformance" \
   tests/plugins/cuda/test_gpu.py tests/toolchain/simulate/test_fused.py || failed=1
+"$python" benchmarks/gpu/simulated_choices.py --results "${RESULTS:-benchmarks/results}" || failed=1
 "$python" benchmarks/gpu/measure.py --tests "${tests[@]}" --results "${RESULTS:-benchmarks/results}" "$@" || failed=1
 exit "$failed"
