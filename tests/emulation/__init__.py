@@ -1,1 +1,1 @@
-"""Runs the CUDA sources on the CPU: kernels are proved where there is no GPU. Test equipment (docs/emulation.md)."""
+"""Runs the CUDA sources on the CPU, so that kernels are proved without a GPU (docs/kernels-proved.md)."""

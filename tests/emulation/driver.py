@@ -1,7 +1,7 @@
 """Builds the emulated CUDA driver: a libcuda.so.1 under which the real PyCUDA and the real session run without a GPU.
 
 A program finds it when its folder is in LD_LIBRARY_PATH. Its one device is called "edgemeta CPU emulation (not a GPU)"
-and takes modules of `compiler.EmulationCompiler` only. docs/emulation.md has its settings, counters and faults.
+and takes modules of `compiler.EmulationCompiler` only. tests/emulation/README.md has its settings, counters and faults.
 """
 
 import tempfile

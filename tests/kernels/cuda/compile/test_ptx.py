@@ -2,7 +2,7 @@
 
 The emulation runs C++ in place of inline PTX and of NVIDIA's intrinsics. These tests do not run PTX: they say that the
 front end of the compiler writes exactly the expected instruction with the expected operands. What ptxas makes of it is
-machine code, which a GPU alone proves (docs/emulation.md).
+machine code, which a GPU alone proves (docs/kernels-proved.md).
 """
 
 import re
@@ -139,7 +139,7 @@ def hidden(text: str) -> list[str]:
 
 
 def test_the_page_lists_all_code_that_the_emulation_does_not_run(repository: Path) -> None:
-    page = (repository / "docs" / "emulation.md").read_text("utf-8")
+    page = (repository / "docs" / "kernels-proved.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)[^|]* \| \[(\S+)\]\(", page, re.MULTILINE)
     sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.cu*")}
     assert rows == [(name, path) for path, text in sorted(sources.items()) for name in hidden(text)]
@@ -147,7 +147,7 @@ def test_the_page_lists_all_code_that_the_emulation_does_not_run(repository: Pat
 
 def test_the_page_lists_every_intrinsic_of_the_kernels(repository: Path) -> None:
     """Intrinsics used in common code, which the emulation implements itself."""
-    page = (repository / "docs" / "emulation.md").read_text("utf-8")
+    page = (repository / "docs" / "kernels-proved.md").read_text("utf-8")
     (listed,) = re.findall(r"^Intrinsics, .*?: (.*?)\.$", page, re.MULTILINE | re.DOTALL)
     code = "\n".join(
         re.sub(r"//.*", "", path.read_text()) for base in (SOURCES, BASELINES) for path in base.rglob("*.cu*")
