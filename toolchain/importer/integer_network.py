@@ -115,7 +115,9 @@ class _Converter:
                 self.final[activation.name] = self.final[layer.name]
 
     def _activation_of(self, layer: FloatLayer) -> Relu | Function | None:
-        """The activation that becomes part of a layer: the only reader of a tensor that has no integers."""
+        """The activation that becomes part of a layer which computes: the only reader of a tensor without integers."""
+        if _keeps_type(layer):
+            return None
         after = self._activations.get(layer.name)
         is_only = self._readers[layer.name] == 1 and layer.name not in self.outputs
         return after if is_only and layer.name not in self.imported.quantized else None
@@ -128,14 +130,11 @@ class _Converter:
         inputs = tuple(self.final[name] for name in inputs_of(layer))
         sources = tuple(self.types[name] for name in inputs)
         shape = self.shapes[layer.name]
-        keeps_type = isinstance(layer, _MOVING) or (isinstance(layer, Pool) and layer.kind == "max")
-        if keeps_type:
-            activation = None
         name = layer.name if activation is None else activation.name
         is_raw = False
         if name in self.imported.quantized:
             out = _type(self.imported.quantized[name], shape)
-        elif keeps_type or _is_bounded(layer):
+        elif _keeps_type(layer) or _is_bounded(layer):
             out = replace(sources[0], shape=shape)
         elif isinstance(layer, Conv | Dense) and layer.name in self.outputs and not self._readers[layer.name]:
             out, is_raw = TensorType(shape), True
@@ -215,6 +214,11 @@ class _FromFile(Policy):
 
 
 _MOVING = (Upsample, Pad, Slice, ChannelShuffle, ResizeBilinear, Concat)
+
+
+def _keeps_type(layer: FloatLayer) -> bool:
+    """Whether the result has the integers of the input."""
+    return isinstance(layer, _MOVING) or (isinstance(layer, Pool) and layer.kind == "max")
 
 
 def _is_bounded(layer: FloatLayer) -> bool:

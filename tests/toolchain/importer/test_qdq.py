@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.topologies import write_topology
 from edgemeta.model.file import load
+from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -139,3 +140,31 @@ def test_a_scale_that_is_computed_is_refused(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     with pytest.raises(ImportedFileError, match="'quantize' has a computed scale or one for each block"):
         import_onnx(path)
+
+
+def test_a_relu_behind_a_layer_whose_result_has_no_scale_is_kept(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, s, s]) for n, s in (("x", 6), ("y", 5)))
+    step, zero = (
+        numpy_helper.from_array(np.array(0.05, np.float32), "step"),
+        numpy_helper.from_array(np.int8(3), "zero"),
+    )
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "step", "zero"], ["d"]),
+        helper.make_node("MaxPool", ["d"], ["pooled"], kernel_shape=[2, 2], strides=[1, 1]),
+        helper.make_node("Relu", ["pooled"], ["positive"]),
+        helper.make_node("QuantizeLinear", ["positive", "step", "zero"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "step", "zero"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "relu", [x], [y], [step, zero])
+    path = tmp_path / "relu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
+    runtime = QdqRuntime(path)
+    pixels = rng().integers(-128, 128, (1, 6, 6, 3)).astype(np.int8)
+    real = ((pixels - np.float32(3)) * np.float32(0.05)).transpose(0, 3, 1, 2)
+    wanted = np.rint(runtime(real)["y"] / np.float32(0.05)) + 3
+    made, tensors = runtime.made, {INPUT: pixels}
+    for layer in made.layers:
+        sources = [made.types[name] for name in layer.sources]
+        tensors[layer.name] = layer.integers([tensors[name] for name in layer.sources], sources)
+    np.testing.assert_array_equal(tensors[made.outputs[0]], wanted.transpose(0, 2, 3, 1))
