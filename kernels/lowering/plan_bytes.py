@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import Model, types_of
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -62,7 +62,7 @@ Fields: TypeAlias = Iterable[int | NDArray[Any]]
 
 def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
     """The plan of a proved model. form: of convolutions, by its number; forms: another one by a layer's name."""
-    types = model.types
+    types = types_of(model.input, model.layers)
     numbers = {name: number for number, name in enumerate(types)}
     parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
     for layer in model.layers:
