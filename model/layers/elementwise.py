@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import rounding_shift, saturate
 from edgemeta.model.layers.bounds import prove_clamp, prove_requantize, prove_table
-from edgemeta.model.layers.operator import Operator, centred, looked_up, requantized
+from edgemeta.model.layers.operator import Joining, Operator, centred, looked_up, requantized
 from edgemeta.model.layers.types import Pair, Requantize, Shape, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 
 
 @dataclass(frozen=True)
-class Add(Operator):
+class Add(Joining):
     """y = clamp(zy + round(ma * (a - za) + mb * (b - zb), shift), lo, hi), all of it within int32.
 
     `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29.
@@ -117,7 +117,7 @@ class Lookup(Operator):
 
 
 @dataclass(frozen=True, eq=False)
-class Product(Operator):
+class Product(Joining):
     """Elementwise product: acc = (a - za) * (b - zb), requantized.
 
     b has the shape of a, or (1, 1, C): one factor per channel, as in squeeze-and-excite.

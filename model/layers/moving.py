@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.model.layers.operator import MAX_SIDE, Moving
+from edgemeta.model.layers.operator import MAX_SIDE, Joining, Moving
 from edgemeta.model.layers.types import Padding, Pair, Shape, TensorType
 from edgemeta.model.require import require, require_between
 
 
 @dataclass(frozen=True)
-class Concat(Moving):
+class Concat(Joining, Moving):
     """Concatenates the channels of the inputs; all tensors have the same quantization (a Rescale ensures it)."""
 
     kind = "concat"

@@ -26,13 +26,13 @@ class Operator:
     """What model files call the operator."""
 
     name: str
+    input: str
     output: TensorType
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the tensors that the layer reads: its field `input` or `inputs`."""
-        names: tuple[str, ...] = self.inputs if hasattr(self, "inputs") else (self.input,)  # type: ignore[attr-defined]
-        return names
+        """Names of the tensors that the layer reads."""
+        return (self.input,)
 
     def shape(self, *inputs: Shape) -> Shape:
         """Shape (H, W, C) of the output for those of the inputs. Raises ModelError if the layer cannot run on them."""
@@ -57,6 +57,17 @@ class Operator:
     def cost(self, source: Shape) -> tuple[int, int]:
         """Multiplications or additions for one image, and elements of a padded copy of the input, both for limits."""
         return 0, 0
+
+
+class Joining(Operator):
+    """A layer that reads several tensors."""
+
+    inputs: tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As `Operator.sources`."""
+        return self.inputs
 
 
 class Homogeneous(Operator):
