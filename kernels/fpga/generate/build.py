@@ -171,7 +171,6 @@ Model file SHA-256: `{DIGEST}`. The slowest engine needs {CYCLES} clocks per ima
 {BRAM} block RAMs of 36 Kbit, no DSP blocks. No clock frequency is claimed: nothing was placed or routed.
 
 - `accelerator.sv`: the top module: AXI4-Stream in (one byte per clock, H, W, C order) and out, AXI4-Lite registers
-  (`registers.sv`)
 - `network.sv`: the engines of this network and the streams between them; the other `.sv` files are the engines
 - `memories/`: weights as codes, start values, tables, one word per line
 - `testbench.sv`: streams the images of `images.mem` and compares the logits with `logits.mem`. With Verilator 5:

@@ -1,4 +1,4 @@
-"""Registers of an accelerator (rtl/registers.sv), and the writes that put another network into its memories."""
+"""Registers of an accelerator (rtl/accelerator.sv), and the writes that put another network into its memories."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,7 @@
-"""Verilog of a whole network: `edgemeta_network`, engines and streams, and `edgemeta_accelerator` around it."""
+"""Verilog of a whole network: `edgemeta_network`, engines and streams, and the parameters of `edgemeta_accelerator`."""
 
 import math
+import re
 from collections.abc import Mapping
 from importlib import resources
 
@@ -185,83 +186,17 @@ def _literal(value: int | str) -> str:
 
 
 def accelerator_source(network: Network) -> str:
-    """Module `edgemeta_accelerator`: the network behind AXI4-Stream ports and AXI4-Lite registers."""
-    out_bits = network.engines[-1].out_bits
+    """Module `edgemeta_accelerator` (rtl/accelerator.sv) with the network's parameters."""
     model = network.model
-    words_in, words_out = (int(math.prod(kind.shape)) for kind in (model.input, model.output_types[0]))
     digest = bytes.fromhex(model.digest or "00" * 32)
-    return _ACCELERATOR.format(
-        OUT=out_bits - 1,
-        LOAD=network.load_bits,
-        IN_WORDS=words_in,
-        OUT_WORDS=words_out,
-        DIGEST=f"256'h{int.from_bytes(digest, 'little'):064x}",
-    )
-
-
-_ACCELERATOR = """\
-// The network as an accelerator: AXI4-Stream in and out, AXI4-Lite registers (registers.sv). Generated.
-`default_nettype none
-module edgemeta_accelerator (
-    input  wire aclk,
-    input  wire aresetn,
-    input  wire [7:0] s_axis_tdata,
-    input  wire s_axis_tvalid,
-    output wire s_axis_tready,
-    input  wire s_axis_tlast,
-    output wire [{OUT}:0] m_axis_tdata,
-    output wire m_axis_tvalid,
-    input  wire m_axis_tready,
-    output wire m_axis_tlast,
-    input  wire [6:0] s_axil_awaddr,
-    input  wire s_axil_awvalid,
-    output wire s_axil_awready,
-    input  wire [31:0] s_axil_wdata,
-    input  wire s_axil_wvalid,
-    output wire s_axil_wready,
-    output wire [1:0] s_axil_bresp,
-    output wire s_axil_bvalid,
-    input  wire s_axil_bready,
-    input  wire [6:0] s_axil_araddr,
-    input  wire s_axil_arvalid,
-    output wire s_axil_arready,
-    output wire [31:0] s_axil_rdata,
-    output wire [1:0] s_axil_rresp,
-    output wire s_axil_rvalid,
-    input  wire s_axil_rready,
-    output wire interrupt
-);
-    wire reset_network;
-    wire rst = !aresetn || reset_network;
-    wire load_valid;
-    wire [15:0] load_memory, load_row;
-    wire [{LOAD}-1:0] load_word;
-    wire in_done, out_done, early, missing, ready, valid;
-    assign s_axis_tready = ready && !rst;
-    assign m_axis_tvalid = valid && !rst;
-
-    edgemeta_framing #(.WORDS({IN_WORDS})) in_framing (
-        .clk(aclk), .rst(rst), .word(s_axis_tvalid && s_axis_tready), .tlast(s_axis_tlast),
-        .last(), .done(in_done), .early(early), .missing(missing));
-    edgemeta_framing #(.WORDS({OUT_WORDS})) out_framing (
-        .clk(aclk), .rst(rst), .word(m_axis_tvalid && m_axis_tready), .tlast(1'b0),
-        .last(m_axis_tlast), .done(out_done), .early(), .missing());
-    edgemeta_registers #(
-        .DIGEST({DIGEST}), .IN_WORDS({IN_WORDS}), .OUT_WORDS({OUT_WORDS}), .LOAD({LOAD})
-    ) registers (
-        .aclk(aclk), .aresetn(aresetn),
-        .s_axil_awaddr(s_axil_awaddr), .s_axil_awvalid(s_axil_awvalid), .s_axil_awready(s_axil_awready),
-        .s_axil_wdata(s_axil_wdata), .s_axil_wvalid(s_axil_wvalid), .s_axil_wready(s_axil_wready),
-        .s_axil_bresp(s_axil_bresp), .s_axil_bvalid(s_axil_bvalid), .s_axil_bready(s_axil_bready),
-        .s_axil_araddr(s_axil_araddr), .s_axil_arvalid(s_axil_arvalid), .s_axil_arready(s_axil_arready),
-        .s_axil_rdata(s_axil_rdata), .s_axil_rresp(s_axil_rresp), .s_axil_rvalid(s_axil_rvalid),
-        .s_axil_rready(s_axil_rready), .reset_network(reset_network),
-        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word),
-        .in_done(in_done), .out_done(out_done), .tlast_early(early), .tlast_missing(missing), .interrupt(interrupt));
-    edgemeta_network network (
-        .clk(aclk), .rst(rst), .in_data(s_axis_tdata), .in_valid(s_axis_tvalid && !rst), .in_ready(ready),
-        .out_data(m_axis_tdata), .out_valid(valid), .out_ready(m_axis_tready && !rst),
-        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word));
-endmodule
-`default_nettype wire
-"""
+    parameters = {
+        "DIGEST": f"256'h{int.from_bytes(digest, 'little'):064x}",
+        "IN_WORDS": math.prod(model.input.shape),
+        "OUT_WORDS": math.prod(model.output_types[0].shape),
+        "OUT": network.engines[-1].out_bits,
+        "LOAD": network.load_bits,
+    }
+    source = rtl_sources()["accelerator.sv"]
+    for name, value in parameters.items():
+        source = re.sub(rf"(parameter \S+ {name} = )[\w']+", rf"\g<1>{value}", source)
+    return source

@@ -8,8 +8,6 @@
 //   FILE_table_<lane>.mem  tables of that lane's channels, 256 bytes each
 // They have the numbers NUMBER, NUMBER + 1, NUMBER + 2 + lane for loading.
 // A result is started only when the output FIFO has room for it: the pipeline never stops.
-// MULTIPLY 1: the codes are two's complements and multiply (multiply_add.sv), IN and OUT are bits of elements: the
-// baseline that benchmarks compare with. The generator of networks never sets it.
 `default_nettype none
 
 module edgemeta_conv #(
@@ -27,11 +25,9 @@ module edgemeta_conv #(
     parameter integer OUT_LANES = 1,
     parameter integer FOLDS = 1,
     parameter integer TERMS = 1,
-    parameter integer IN = 8,             // bits of an element of the input stream
-    parameter integer BITS = 8,           // of them stored
+    parameter integer BITS = 8,           // of an element of the input stream, stored
     parameter integer SIGNED = 1,
     parameter integer PAD = 0,
-    parameter integer MULTIPLY = 0,
     parameter integer CODE = 5,
     parameter integer WIDTH = 24,
     parameter integer MODE = 1,
@@ -47,11 +43,12 @@ module edgemeta_conv #(
     parameter FILE = "",
     parameter integer NUMBER = 0,
     parameter integer LOAD = 32,          // bits of load_word, at least those of every memory word
+    // derived
     parameter integer OUT = MODE == 0 ? 32 : 8
 ) (
     input  wire                     clk,
     input  wire                     rst,
-    input  wire [IN_LANES*IN-1:0]   in_data,
+    input  wire [IN_LANES*8-1:0]    in_data,
     input  wire                     in_valid,
     output wire                     in_ready,
     output wire [OUT_LANES*OUT-1:0] out_data,
@@ -82,7 +79,7 @@ module edgemeta_conv #(
     wire window_valid, take;
     edgemeta_window #(
         .H(H), .W(W), .C(C), .K(K), .STRIDE(STRIDE), .TOP(TOP), .LEFT(LEFT), .OUT_H(OUT_H), .OUT_W(OUT_W),
-        .LANES(IN_LANES), .IN(IN), .BITS(BITS), .PAD(PAD), .STYLE(LINE_STYLE)
+        .LANES(IN_LANES), .BITS(BITS), .PAD(PAD), .STYLE(LINE_STYLE)
     ) line_buffer (
         .clk(clk), .rst(rst), .in_data(in_data), .in_valid(in_valid), .in_ready(in_ready),
         .window(window), .out_valid(window_valid), .out_ready(take)
@@ -207,15 +204,9 @@ module edgemeta_conv #(
     generate
         for (lane = 0; lane < OUT_LANES; lane = lane + 1) begin : lanes
             wire signed [WIDTH-1:0] sum;
-            if (MULTIPLY != 0) begin : multiplied
-                edgemeta_multiply_add #(
-                    .COUNT(COUNT), .BITS(BITS), .SIGNED(SIGNED), .CODE(CODE), .WIDTH(WIDTH), .EVERY(EVERY)
-                ) products (.clk(clk), .x(x), .codes(codes[lane*COUNT*CODE +: COUNT*CODE]), .sum(sum));
-            end else begin : shifted
-                edgemeta_shift_add #(
-                    .COUNT(COUNT), .BITS(BITS), .SIGNED(SIGNED), .CODE(CODE), .WIDTH(WIDTH), .EVERY(EVERY)
-                ) products (.clk(clk), .x(x), .codes(codes[lane*COUNT*CODE +: COUNT*CODE]), .sum(sum));
-            end
+            edgemeta_shift_add #(
+                .COUNT(COUNT), .BITS(BITS), .SIGNED(SIGNED), .CODE(CODE), .WIDTH(WIDTH), .EVERY(EVERY)
+            ) products (.clk(clk), .x(x), .codes(codes[lane*COUNT*CODE +: COUNT*CODE]), .sum(sum));
 
             wire signed [WIDTH-1:0] start = starts[lane*START +: WIDTH];
             reg signed [WIDTH-1:0] accumulator;
@@ -242,7 +233,7 @@ module edgemeta_conv #(
             localparam [15:0] DIGITS = {8'd48 + lane[7:0] / 8'd10, 8'd48 + lane[7:0] % 8'd10};
             edgemeta_requantize #(
                 .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
-                .STYLE(TABLE_STYLE), .FILE({FILE, "_table_", DIGITS, ".mem"}), .NUMBER(NUMBER + 2 + lane), .OUT(OUT)
+                .STYLE(TABLE_STYLE), .FILE({FILE, "_table_", DIGITS, ".mem"}), .NUMBER(NUMBER + 2 + lane)
             ) requantize (
                 .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row),
                 .y(results[lane*OUT +: OUT]),

@@ -2,7 +2,7 @@
 //
 // The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
 // round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >>
-// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI), OUT bits. Latency: always 2.
+// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency: always 2.
 `default_nettype none
 
 module edgemeta_requantize #(
@@ -47,10 +47,9 @@ module edgemeta_requantize #(
             end
             assign y = second;
         end else begin : clamped
-            reg [OUT-1:0] t;
+            reg [7:0] t;
             wire signed [WIDE-1:0] wide = shifted;
-            always @(posedge clk)
-                t <= wide < LEAST ? LEAST[OUT-1:0] : wide > GREATEST ? GREATEST[OUT-1:0] : wide[OUT-1:0];
+            always @(posedge clk) t <= wide < LEAST ? LEAST[7:0] : wide > GREATEST ? GREATEST[7:0] : wide[7:0];
             if (MODE == 1) begin : lookup
                 localparam integer ADDRESS = ROWS > 1 ? ROWW + 8 : 8;
                 wire [ADDRESS-1:0] entry;
@@ -68,7 +67,7 @@ module edgemeta_requantize #(
                     .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)
                 );
             end else begin : clamp
-                reg [OUT-1:0] out;
+                reg [7:0] out;
                 always @(posedge clk) out <= t;
                 assign y = out;
             end

@@ -1,6 +1,6 @@
 // Line buffer: a stream of pixels becomes a stream of windows, with padding.
 //
-// The input is H x W x C integers, channel by channel, LANES of them per word, IN bits each. Row banks (K + STRIDE of
+// The input is H x W x C integers, channel by channel, LANES of them per word, 8 bits each. Row banks (K + STRIDE of
 // them, a ring) let the writer run ahead of the reader. The reader shifts columns of K integers per lane into `stage`;
 // when a window is complete there, `out_valid` rises, and it stays until `out_ready`. A window holds element (row u,
 // column v, channel c) at position (v * C / LANES + c / LANES) * K * LANES + u * LANES + c % LANES, BITS each.
@@ -19,14 +19,13 @@ module edgemeta_window #(
     parameter integer OUT_H = 8,
     parameter integer OUT_W = 8,
     parameter integer LANES = 1,
-    parameter integer IN = 8,
     parameter integer BITS = 8,
     parameter integer PAD = 0,
     parameter STYLE = "block"
 ) (
     input  wire                  clk,
     input  wire                  rst,
-    input  wire [LANES*IN-1:0]   in_data,
+    input  wire [LANES*8-1:0]    in_data,
     input  wire                  in_valid,
     output wire                  in_ready,
     output reg  [K*K*C*BITS-1:0] window,
@@ -57,7 +56,7 @@ module edgemeta_window #(
     wire [WORD-1:0] packed_word;
     generate
         for (lane = 0; lane < LANES; lane = lane + 1) begin : take
-            assign packed_word[lane*BITS +: BITS] = in_data[lane*IN +: BITS];
+            assign packed_word[lane*BITS +: BITS] = in_data[lane*8 +: BITS];
         end
     endgenerate
 

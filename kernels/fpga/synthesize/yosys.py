@@ -1,7 +1,7 @@
 """Counts the cells of an engine: Yosys maps it to Xilinx 7-series cells. No place and route, no clock frequency.
 
-Every engine is synthesized alone, flattened unless asked otherwise; the same parameters are synthesized once and kept
-in the cache. LUTs include those that hold LUT RAM and shift registers.
+Every engine is synthesized alone, flattened; the same parameters are synthesized once and kept in the cache. LUTs
+include those that hold LUT RAM and shift registers.
 """
 
 import hashlib
@@ -80,9 +80,9 @@ def missing_yosys() -> str | None:
     return None if _program() else "Yosys is not installed: pip install 'edgemeta[fpga]'"
 
 
-def engine_cells(engine: Engine, folder: Path | None = None, *, flatten: bool = True) -> Cells:
-    """Cells of one engine. flatten False: modules of equal parameters are synthesized once. Raises FpgaError."""
-    return module_cells(engine.module, alone(engine), engine.memories, folder, flatten=flatten)
+def engine_cells(engine: Engine, folder: Path | None = None) -> Cells:
+    """Cells of one engine. Raises FpgaError."""
+    return module_cells(engine.module, alone(engine), engine.memories, folder)
 
 
 def alone(engine: Engine) -> dict[str, int | str]:
@@ -109,14 +109,12 @@ def module_cells(
     parameters: Mapping[str, int | str],
     memories: Sequence[Memory],
     folder: Path | None = None,
-    *,
-    flatten: bool = True,
 ) -> Cells:
     """Cells of a module with parameters; memories: contents, which matter where they are logic. Raises FpgaError."""
     texts = {**rtl_sources(), "top.sv": engine_top(module, parameters)}
     constant = parameters.get("WEIGHT_STYLE") == "logic"
     files = {f"memory_{memory.suffix}.mem": memory.text() for memory in memories}
-    return _kept_cells(texts, files, constant, _script(sorted(texts), "top", flatten), folder)
+    return _kept_cells(texts, files, constant, _script(sorted(texts), "top"), folder)
 
 
 def port_cells(network: Network, folder: Path | None = None) -> Cells:
@@ -125,9 +123,9 @@ def port_cells(network: Network, folder: Path | None = None) -> Cells:
     They are synthesized around an empty network. Raises FpgaError.
     """
     anonymous = replace(network, model=replace(network.model, digest=""))
-    texts = {name: text for name, text in rtl_sources().items() if name in ("framing.sv", "registers.sv")}
+    texts = {name: text for name, text in rtl_sources().items() if name == "framing.sv"}
     texts |= {"accelerator.sv": accelerator_source(anonymous), "network.sv": network_stub(network)}
-    return _kept_cells(texts, {}, False, _script(sorted(texts), "edgemeta_accelerator", True), folder)
+    return _kept_cells(texts, {}, False, _script(sorted(texts), "edgemeta_accelerator"), folder)
 
 
 def flattened_cells(network: Network, folder: Path | None = None) -> Cells:
@@ -136,7 +134,7 @@ def flattened_cells(network: Network, folder: Path | None = None) -> Cells:
     texts = {**rtl_sources(), "network.sv": network_source(anonymous, ".")}
     texts["accelerator.sv"] = accelerator_source(anonymous)
     constant = any(engine.parameters.get("WEIGHT_STYLE") == "logic" for engine in network.engines)
-    script = _script(sorted(texts), "edgemeta_accelerator", True)
+    script = _script(sorted(texts), "edgemeta_accelerator")
     return _kept_cells(texts, memory_files(network), constant, script, folder)
 
 
@@ -158,11 +156,11 @@ def _kept_cells(
     return cells
 
 
-def _script(sources: Sequence[str], top: str, flatten: bool) -> str:
+def _script(sources: Sequence[str], top: str) -> str:
     return "; ".join(
         [
             f"read_verilog -defer -sv {' '.join(sources)}",
-            f"synth_xilinx -family xc7 {'-flatten ' if flatten else ''}-noiopad -noclkbuf -top {top}",
+            f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
             f"tee -q -o cells.json stat -top {top} -tech xilinx -json",
         ]
     )
@@ -221,9 +219,8 @@ def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> 
     if module != "edgemeta_conv":
         return int(parameters.get("WIDTH", 8)) if module in ("edgemeta_fifo", "edgemeta_fork") else 8
     if not writes:
-        return int(parameters.get("IN", 8)) * int(parameters["IN_LANES"])
-    element = int(parameters.get("OUT", 32 if parameters["MODE"] == 0 else 8))
-    return element * int(parameters["OUT_LANES"])
+        return 8 * int(parameters["IN_LANES"])
+    return (32 if parameters["MODE"] == 0 else 8) * int(parameters["OUT_LANES"])
 
 
 def _literal(value: int | str) -> str:

@@ -1,4 +1,5 @@
-// AXI4-Lite registers of an accelerator, and the shift register through which memories are loaded. 32-bit registers:
+// The network as an accelerator: AXI4-Stream in and out, AXI4-Lite registers, and the shift register through which
+// memories are loaded. The generator of networks sets the parameters. 32-bit registers:
 //
 //   0x00 identity, 0x4d474445 ("EDGM")      0x20 input words per image
 //   0x04 version of this map, 1             0x24 output words per image
@@ -9,17 +10,26 @@
 //   0x14 images written                     0x64 load commit: memory number << 16 | row; writes the word
 //   0x18 cycles, low word (latches high)    0x1c cycles, high word
 //
-// One transfer at a time; every address answers OKAY. `reset_network` lasts 8 clocks.
+// One transfer at a time; every address answers OKAY. A reset of the network lasts 8 clocks.
 `default_nettype none
 
-module edgemeta_registers #(
+module edgemeta_accelerator #(
     parameter [255:0] DIGEST = 256'd0,       // word 0 in the low bits
     parameter integer IN_WORDS = 1,
     parameter integer OUT_WORDS = 1,
-    parameter integer LOAD = 32
+    parameter integer OUT = 32,              // bits of an output word
+    parameter integer LOAD = 32              // of the widest memory word, in whole registers
 ) (
     input  wire            aclk,
     input  wire            aresetn,
+    input  wire [7:0]      s_axis_tdata,
+    input  wire            s_axis_tvalid,
+    output wire            s_axis_tready,
+    input  wire            s_axis_tlast,
+    output wire [OUT-1:0]  m_axis_tdata,
+    output wire            m_axis_tvalid,
+    input  wire            m_axis_tready,
+    output wire            m_axis_tlast,
     input  wire [6:0]      s_axil_awaddr,
     input  wire            s_axil_awvalid,
     output wire            s_axil_awready,
@@ -36,17 +46,29 @@ module edgemeta_registers #(
     output wire [1:0]      s_axil_rresp,
     output reg             s_axil_rvalid,
     input  wire            s_axil_rready,
-    output wire            reset_network,
-    output reg             load_valid,
-    output reg  [15:0]     load_memory,
-    output reg  [15:0]     load_row,
-    output reg  [LOAD-1:0] load_word,
-    input  wire            in_done,          // an image's last word is read
-    input  wire            out_done,         // and written
-    input  wire            tlast_early,
-    input  wire            tlast_missing,
     output wire            interrupt
 );
+
+    reg [3:0] resetting;
+    wire rst = !aresetn || resetting != 0;
+    reg load_valid;
+    reg [15:0] load_memory, load_row;
+    reg [LOAD-1:0] load_word;
+    wire in_done, out_done;                  // an image's last word is read, and written
+    wire tlast_early, tlast_missing, ready, valid;
+    assign s_axis_tready = ready && !rst;
+    assign m_axis_tvalid = valid && !rst;
+
+    edgemeta_framing #(.WORDS(IN_WORDS)) in_framing (
+        .clk(aclk), .rst(rst), .word(s_axis_tvalid && s_axis_tready), .tlast(s_axis_tlast),
+        .last(), .done(in_done), .early(tlast_early), .missing(tlast_missing));
+    edgemeta_framing #(.WORDS(OUT_WORDS)) out_framing (
+        .clk(aclk), .rst(rst), .word(m_axis_tvalid && m_axis_tready), .tlast(1'b0),
+        .last(m_axis_tlast), .done(out_done), .early(), .missing());
+    edgemeta_network network (
+        .clk(aclk), .rst(rst), .in_data(s_axis_tdata), .in_valid(s_axis_tvalid && !rst), .in_ready(ready),
+        .out_data(m_axis_tdata), .out_valid(valid), .out_ready(m_axis_tready && !rst),
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word));
 
     wire write = s_axil_awvalid && s_axil_wvalid && !s_axil_bvalid;
     wire read = s_axil_arvalid && !s_axil_rvalid;
@@ -58,13 +80,11 @@ module edgemeta_registers #(
     assign s_axil_bresp = 2'b00;
     assign s_axil_rresp = 2'b00;
 
-    reg [3:0] resetting;
     reg [31:0] frames_in, frames_out, cycles_high;
     reg [63:0] cycles;
     reg [1:0] errors;
     reg pending, enable;
     reg [255:0] digest;
-    assign reset_network = resetting != 0;
     assign interrupt = pending && enable;
 
     initial digest = DIGEST;
