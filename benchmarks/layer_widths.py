@@ -37,10 +37,10 @@ from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.measure import bench
 from edgemeta.plugins.registry import choose
+from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluate.classification import evaluate_float
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import Prepared, prepare
 from edgemeta.toolchain.search.objective import Costs
@@ -219,8 +219,8 @@ def chart(rows: list[dict[str, Any]]) -> LineChart:
     uniform = sorted((row["times_smaller"], row["lost"]) for row in rows if not row["found_by"])
     lines = [Series("searched", searched), Series("one width everywhere", uniform)]
     lines = [each for each in lines if each.points] + [Series("Kim, Hong and Shin", sorted(PAPER.items()))]
-    title = "Accuracy lost against float32, points of top-1"
-    return LineChart(title, "times smaller than float32 weights", "points", lines)
+    title = "Accuracy lost against float32"
+    return LineChart(title, "times smaller than float32 weights", "lost, points of top-1", lines)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.dot_chart import DotChart
 from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from edgemeta.model.zoo import find
+from edgemeta.toolchain.charts import DotChart
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.incremental.freezing import RULES
@@ -203,7 +203,7 @@ def chart(found: Mapping[Run, float]) -> DotChart:
         method if bits is None else f"{bits} bits: {method}": list(values.values())
         for (bits, method), values in grouped(found).items()
     }
-    return DotChart("Powers of two: top-1 of images held out, each seed, and the mean", "%", rows)
+    return DotChart("Powers of two: top-1 of images held out, each seed, and the mean", "top-1, %", rows)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ import numpy as np
 
 from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_time import FORMATS
+from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Split, load_dataset
-from edgemeta.toolchain.line_chart import LineChart, Series
 from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.page import finished_epochs
@@ -202,7 +202,7 @@ def chart(depth: int, results: list[Result]) -> LineChart:
         Series(form, [(epoch, mean(values)) for epoch, values in enumerate(zip(*seeds, strict=True), 1)])
         for form, seeds in curves.items()
     ]
-    return LineChart(f"ResNet-{depth} on CIFAR-10: top-1 of the test images", "epoch", "%", lines)
+    return LineChart(f"ResNet-{depth} on CIFAR-10: top-1 of the test images", "epoch", "top-1, %", lines)
 
 
 if __name__ == "__main__":

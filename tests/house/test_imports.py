@@ -151,7 +151,7 @@ def test_the_service_imports_no_toolchain_library(repository: Path, folder: str)
     loaded = run_python(
         "import importlib, sys\n"
         f"for name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
-        "unwanted = 'torch', 'optuna', 'pycuda', 'amqtt', 'rich', 'PIL', 'hypothesis', 'edgemeta_proof'\n"
+        "unwanted = 'torch', 'optuna', 'pycuda', 'amqtt', 'rich', 'PIL', 'matplotlib', 'hypothesis', 'edgemeta_proof'\n"
         "print([name for name in unwanted if name in sys.modules])"
     )
     assert loaded == "[]"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from edgemeta.toolchain.line_chart import LineChart, Series
+from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.search.result import Outcome, best, front, outcomes
 from edgemeta.toolchain.search.run import RESULT, Searched
 
@@ -85,7 +85,7 @@ def _rows(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def _bits_chart(chosen: Outcome) -> LineChart:
     weights = Series("weights", [(float(at), float(value)) for at, value in enumerate(chosen.weights.values(), 1)])
     maps = Series("feature maps", [(float(at), float(value)) for at, value in enumerate(chosen.features.values(), 1)])
-    return LineChart("Bits", "layers, and feature maps, in order", "bits", [weights, maps], (0.0, 8.0))
+    return LineChart("Bits", "layers, and feature maps, in order", "bits", [weights, maps], (0.0, 8.5))
 
 
 def _front_chart(unbeaten: Sequence[Outcome]) -> LineChart:

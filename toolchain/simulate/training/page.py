@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from edgemeta.model.atomic_write import write_atomically
-from edgemeta.toolchain.line_chart import LineChart, Series
+from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.number_formats.formats import name_of
 from edgemeta.toolchain.progress import Progress, read_log
 from edgemeta.toolchain.simulate.rules import ROLES
@@ -40,8 +40,8 @@ def charts(epochs: list[Progress]) -> tuple[LineChart, LineChart]:
     accuracy = [(event.epoch, event.accuracy) for event in epochs if event.accuracy is not None]
     loss = [(event.epoch, event.loss) for event in epochs if event.loss is not None]
     return (
-        LineChart("Accuracy by epoch", "epoch", "%", [Series("test images", accuracy)]),
-        LineChart("Loss by epoch", "epoch", "", [Series("training images", loss)]),
+        LineChart("Accuracy by epoch", "epoch", "accuracy, %", [Series("test images", accuracy)]),
+        LineChart("Loss by epoch", "epoch", "loss", [Series("training images", loss)]),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.toolchain.charts import require_matplotlib
 from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.progress import Progress, ProgressCallback, Reporter
 from edgemeta.toolchain.simulate.training.config import TrainingConfig, load_config
@@ -63,10 +64,11 @@ def train_simulated(
     Started by torchrun, this process is one of the workers that share each batch; the first one owns the folder. data,
     test: data sets (`load_dataset`). fresh: delete the run in the folder before. threads: of this worker. report:
     called with one sentence for what is left out or deleted. Raises a ToolchainError, which is MissingExtraError
-    without PyTorch.
+    without PyTorch or matplotlib.
     """
     chosen = load_config(config) if isinstance(config, Path) else config
     require_torch()
+    require_matplotlib()
     import torch
 
     from edgemeta.toolchain.train.workers import joined_workers, workers_of_environment
