@@ -37,7 +37,7 @@ _LONGEST_NUMBER = 40
 
 
 def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Bytes of a safetensors file. The tensors' dtypes are uint8, int8, int16, int32 or float64."""
+    """Bytes of a safetensors file. The tensors have any shape; dtypes are uint8, int8, int16, int32 or float64."""
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     names = {dtype: name for name, dtype in _DTYPES.items()}
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
@@ -75,7 +75,7 @@ def read_container(data: bytes) -> tuple[Entries, dict[str, str]]:
 
 
 def read_tensors(entries: Entries) -> dict[str, NDArray[Any]]:
-    """Make read-only arrays of the tensors. Raises ModelError for a dtype that no model uses and for empty tensors."""
+    """Read-only arrays of the tensors' shapes. Raises ModelError for a dtype that no model uses and for empty ones."""
     return {name: _tensor(name, entry) for name, entry in entries}
 
 

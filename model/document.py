@@ -81,6 +81,7 @@ _ARRAY = (np.ndarray, get_origin(NDArray[Any]))
 """Origin of an array's type hint: NumPy's class, or since NumPy 2.5 its alias NDArray."""
 
 Tensors = dict[str, NDArray[Any]]
+"""Arrays [...] of a model by their names in its file."""
 
 
 def to_document(model: Model) -> tuple[dict[str, Any], Tensors]:

@@ -13,7 +13,7 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
 def quantize(real: ArrayLike, fraction_bits: int, bits: int = 8) -> NDArray[np.int64]:
-    """Real numbers to signed Qn: clamp(floor(x * 2**n + 1/2)) to `bits` bits. Raises ValueError on NaN."""
+    """Reals [...] to signed Qn [...]: clamp(floor(x * 2**n + 1/2)) to `bits` bits. Raises ValueError on NaN."""
     scaled = np.floor(np.asarray(real, np.float64) * 2.0**fraction_bits + 0.5)
     if np.isnan(scaled).any():
         raise ValueError("cannot quantize NaN")
@@ -32,6 +32,6 @@ def rounding_shift(value: ArrayLike, shift: ArrayLike) -> NDArray[np.int64]:
 
 
 def saturate(value: NDArray[Any], lo: int, hi: int, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return clamp(value, lo, hi) as `dtype`, which must hold both bounds."""
+    """Return clamp(value, lo, hi) [...] as `dtype`, which must hold both bounds."""
     clamped: NDArray[Any] = np.clip(value, lo, hi).astype(dtype)
     return clamped

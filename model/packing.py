@@ -39,6 +39,6 @@ def unpack(packed: NDArray[np.uint8], count: int, bits: int) -> NDArray[np.uint8
 
 
 def sign_extend(codes: NDArray[np.uint8], bits: int) -> NDArray[np.int8]:
-    """Read codes of `bits` bits as two's complement, int8."""
+    """Read codes [...] of `bits` bits as two's complement, int8."""
     sign = np.uint8(1 << (bits - 1))
     return ((codes ^ sign) - sign).view(np.int8)

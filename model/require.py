@@ -35,7 +35,7 @@ def require_array(array: NDArray[Any], dtype: type[np.generic], shapes: tuple[tu
 
 
 def require_values(array: NDArray[Any], lo: int, hi: int, what: str) -> None:
-    """Require every entry to lie in lo .. hi."""
+    """Require every entry of an array [...] to lie in lo .. hi."""
     least, greatest = int(array.min()), int(array.max())
     require(
         lo <= least and greatest <= hi,

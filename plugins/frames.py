@@ -29,7 +29,7 @@ class FrameInput(Protocol):
 
 
 Frames: TypeAlias = Sequence[tuple[Any, NDArray[np.uint8]]]
-"""FrameInputs of the runner that takes them, each with a frame's pixels."""
+"""FrameInputs of the runner that takes them, each with a frame's pixels, [H, W, 3] in B, G, R order or gray [H, W]."""
 
 
 class FrameRunner(Protocol):

@@ -60,7 +60,7 @@ class Output:
         return numbers
 
     def numbers(self, integers: NDArray[Any], rows: NDArray[np.int64]) -> Float64:
-        """The same, limited to +-LIMIT."""
+        """As `values`, limited to +-LIMIT."""
         if len(self._numbers):
             return self._numbers[integers.view(np.uint8)]
         return limited(self.values(integers, rows))
@@ -123,19 +123,19 @@ class JoinedOutput:
 
 
 def limited(values: Float64, limit: float = LIMIT) -> Float64:
-    """Values limited to -limit .. limit."""
+    """Values [...] limited to -limit .. limit."""
     bounded: Float64 = np.minimum(np.maximum(values, -limit), limit)
     return bounded
 
 
 def sigmoid(values: Float64) -> Float64:
-    """1 / (1 + e**-v) of numbers in -LIMIT .. LIMIT."""
+    """1 / (1 + e**-v) of numbers [...] in -LIMIT .. LIMIT."""
     result: Float64 = 1 / (1 + np.exp(-values))
     return result
 
 
 def softmax(values: Float64) -> Float64:
-    """e**v / (sum of e**v) along the last axis."""
+    """e**v / (sum of e**v) along the last axis of [..., n]."""
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
     result: Float64 = powers / powers.sum(axis=-1, keepdims=True)
     return result

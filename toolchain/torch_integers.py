@@ -38,7 +38,7 @@ from edgemeta.toolchain.torch_layers import between, sides
 def run_layer(
     layer: Layer, tensors: dict[str, Tensor], types: Mapping[str, TensorType], weights: Tensor | None
 ) -> Tensor:
-    """The output of a layer; tensors, types: by name. weights: whole numbers, as the layer decodes them."""
+    """The output of a layer; tensors [N, C, H, W], types: by name. weights: whole numbers as the layer decodes them."""
     names = layer.sources
     values = [tensors[name] for name in names]
     x, zero_point = values[0], types[names[0]].zero_point

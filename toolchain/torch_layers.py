@@ -50,7 +50,7 @@ class Convolution(nn.Conv2d):
         return super().forward(self.padded(x))
 
     def padded(self, x: Tensor) -> Tensor:
-        """X with the zeros of `sides`."""
+        """Tensor x [N, C, H, W] with the zeros of `sides`."""
         return x if self.sides is None else functional.pad(x, self.sides)
 
 

@@ -167,7 +167,7 @@ class IntegerNetwork(nn.Module):
                 self.register_buffer(_key(layer.name), weights)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The outputs, in the model's order."""
+        """The outputs [N, H, W, C] of x [N, H, W, C], in the model's order."""
         tensors = self.trace(x)
         return tuple(tensors[name] for name in self.model.outputs)
 

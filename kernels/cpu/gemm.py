@@ -107,7 +107,7 @@ class Gemm:
         return self.sums
 
     def time(self, x: NDArray[np.int8] | NDArray[np.uint8]) -> float:
-        """Multiply; microseconds of the product alone."""
+        """Multiply x [rows, K]; microseconds of the product alone."""
         assert x.dtype == self._dtype
         assert x.flags.c_contiguous
         return self._program.profile(x.ctypes.data, self._addresses)[_PRODUCT]

@@ -45,7 +45,7 @@ class Resizer:
             raise LibraryError(error_text(error))
 
     def run(self, frame: NDArray[np.uint8], tensor: NDArray[Any]) -> None:
-        """Preprocess a frame into a C-contiguous tensor; rows may be strided, the pixels of a row contiguous."""
+        """Preprocess a frame into a C-contiguous tensor [1, H, W, C]; the pixels of the frame's rows are contiguous."""
         self._library.em_resizer_run(self._handle, frame.ctypes.data, frame.strides[0], tensor.ctypes.data)
 
     def __del__(self) -> None:

@@ -69,7 +69,7 @@ def prove_requantize(requantize: Requantize, output: TensorType) -> None:
 
 
 def prove_table(table: NDArray[np.int8] | NDArray[np.uint8], output: TensorType) -> None:
-    """256 entries per layer or per channel, all of them within the output type."""
+    """A table is [1, 256] or [channels, 256], all entries within the output type."""
     require(output.bits <= 8, f"output has {output.bits} bits, expected 1 .. 8 from a table")
     require_array(table, output.dtype, ((1, 256), (output.shape[2], 256)), "table")
     require_values(table, output.lo, output.hi, "table")
@@ -83,7 +83,7 @@ def prove_clamp(lo: int, hi: int, output: TensorType) -> None:
 
 
 def prove_accumulators(weights: Weights, bias: NDArray[np.int32] | None, source: TensorType) -> None:
-    """No accumulator leaves int32, whatever the input.
+    """No accumulator leaves int32, whatever the input. bias: [O].
 
     With d = x - zx in dlo .. dhi the sum of w d lies in P dlo + N dhi .. P dhi + N dlo, P and N the sums of positive
     and negative weights. As dlo <= 0 <= dhi every term may be 0, so sums over the taps outside the padding, and

@@ -142,7 +142,7 @@ def slide(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
 
 
 def centred(x: Tensor, source: TensorType) -> NDArray[np.int64]:
-    """Subtract the zero point, in int64."""
+    """Integers x [...] less the zero point, in int64."""
     return x.astype(np.int64) - source.zero_point
 
 

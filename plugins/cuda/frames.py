@@ -31,6 +31,7 @@ def as_it_is(plan: LaunchPlan) -> LaunchPlan:
 
 
 Frames = Sequence[tuple[FrameLayout, NDArray[np.uint8]]]
+"""Layouts, each with a frame's pixels, [H, W, 3] in B, G, R order or gray [H, W]."""
 
 
 class FrameRuns:

@@ -56,7 +56,7 @@ class Stopwatch:
 
 
 def host_us(loaded: LoadedPlan, image: np.ndarray[Any, Any], outputs: Outputs) -> float:
-    """Microseconds from the image in host memory to its outputs in host memory, by the host's clock."""
+    """Microseconds from an image [1, H, W, C] in host memory to its outputs there, by the host's clock."""
     begin = time.perf_counter_ns()
     loaded.run(image, outputs)
     return (time.perf_counter_ns() - begin) / 1000

@@ -14,8 +14,9 @@ from edgemeta.tasks.numbers import Float64, Output, limited, softmax
 Outputs: TypeAlias = Sequence[NDArray[Any]]
 """The outputs of one image, each [H, W, C], in the order of the model."""
 Indices: TypeAlias = NDArray[np.int64]
+"""Rows of a level, or of all levels one after the other: [n]."""
 Candidates: TypeAlias = tuple[Indices, Indices, Float64]
-"""Rows of a level, ascending; the best label of each; its score."""
+"""Rows [n] of a level, ascending; the best label of each [n]; its score [n]."""
 NONE: Candidates = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 _FIRST = np.zeros(1, np.int64)
 

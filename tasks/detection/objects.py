@@ -91,7 +91,7 @@ class JointScores:
     def best(self, outputs: Outputs, found: Sequence[Indices], rows: Indices) -> tuple[Indices, Float64]:
         """The label with the greatest logit in each row, the first one at a tie, and its score.
 
-        found: rows of each level. rows: the same, of all levels.
+        found: rows of each level. rows [n]: the same, of all levels.
         """
         integers = np.concatenate(
             [

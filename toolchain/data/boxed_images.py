@@ -47,7 +47,7 @@ class BoxedImages:
             yield number, np.ascontiguousarray(image[..., ::-1])
 
     def take(self, numbers: NDArray[np.integer]) -> "BoxedImages":
-        """The images of these numbers, in their order."""
+        """The images of these numbers [n], in their order."""
         objects = [self.objects(number) for number in numbers.tolist()]
         counts = [len(classes) for _, classes in objects]
         return BoxedImages(

@@ -25,6 +25,7 @@ CLASSES, CLASSES_100 = 10, 100
 MAX_BYTES = 1 << 30
 
 Images = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+"""Pixels [N, 32, 32, 3] in R, G, B order, and classes [N]."""
 
 
 def read_binary(path: Path) -> Images:

@@ -12,7 +12,7 @@ def picture_digests(x: NDArray[np.uint8]) -> list[str]:
 
 
 def contradictions(x: NDArray[np.uint8], y: NDArray[np.integer]) -> list[tuple[int, int]]:
-    """Images with equal pixels and different classes: the number of each, after that of the first such image."""
+    """Equal images of x [N, H, W, C] with different classes y [N]: the number of each, after that of the first one."""
     first: dict[str, int] = {}
     pairs = [(first.setdefault(digest, i), i) for i, digest in enumerate(picture_digests(x))]
     return [(one, other) for one, other in pairs if y[one] != y[other]]

@@ -30,7 +30,7 @@ class LabelledImages(Protocol):
 
     @property
     def y(self) -> NDArray[np.integer]:
-        """The class of each image."""
+        """The class of each image, [N]."""
         ...
 
     def __len__(self) -> int: ...
@@ -72,7 +72,7 @@ def open_images(path: Path, labels: tuple[str, ...], report: Report, split: Spli
 def in_labels(
     y: NDArray[np.integer], own: tuple[str, ...], labels: tuple[str, ...], source: Path, report: Report
 ) -> NDArray[np.int64]:
-    """Classes y, of the names `own`, as places in `labels`. source, report: as `open_images`. Raises DataError."""
+    """Classes y [N], of names `own`, as places [N] in `labels`. source, report: as `open_images`. Raises DataError."""
     places = {label: number for number, label in enumerate(labels)}
     unknown = [own[number] for number in np.unique(y).tolist() if own[number] not in places]
     if unknown:

@@ -17,7 +17,7 @@ MAX_LABELS = 10_000
 
 
 def members_of(path: Path) -> dict[str, NDArray[Any]]:
-    """All members of an archive; nothing is unpickled."""
+    """All members [...] of an archive; nothing is unpickled."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -58,7 +58,7 @@ def classes_of(path: Path, y: NDArray[Any], labels: tuple[str, ...]) -> NDArray[
 
 
 def labels_of(path: Path, names: NDArray[Any]) -> tuple[str, ...]:
-    """The names of the classes."""
+    """The names of the classes, of an array [labels] of strings."""
     if names.dtype.kind != "U" or names.ndim != 1 or not 1 <= len(names) <= MAX_LABELS:
         raise DataError(f"{path}: labels is {names.dtype} {names.shape}, expected 1 to {MAX_LABELS:,} strings")
     return tuple(str(name) for name in names)

@@ -20,7 +20,7 @@ class QdqGraph:
         self._integers: dict[str, str] = {}
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
-        """A constant under a name."""
+        """A constant [...] under a name."""
         import onnx
 
         self.constants.append(onnx.numpy_helper.from_array(np.array(values, order="C"), name))
@@ -54,7 +54,7 @@ class QdqGraph:
         self.real(self.integers(name, kind), name, kind)
 
     def weights(self, name: str, values: NDArray[np.int8 | np.int32], scale: NDArray[np.float64]) -> str:
-        """Dequantized integers with a scale for each element of the first axis."""
+        """Dequantized integers [O, ...] with a scale for each element of the first axis, [O], or one for all."""
         scales = np.broadcast_to(scale, len(values)).astype(np.float32)
         zeros = np.zeros(len(values), values.dtype)
         parts = {"integers": values, "scale": scales, "zero_point": zeros}

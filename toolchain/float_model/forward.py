@@ -105,7 +105,7 @@ def accuracy(
 ) -> float:
     """Share 0..1 of images whose greatest logit is that of the label (at a tie the lowest index counts).
 
-    progress: called with (images done, total images) after every batch.
+    pixels: [N, H, W, 3] in R, G, B order. y: [N]. progress: called with (images done, total images) after every batch.
     """
     right = done = 0
     for out in logits_in_batches(model, pixels):

@@ -42,7 +42,7 @@ FUNCTIONS: tuple[FunctionName, ...] = get_args(FunctionName)
 
 
 def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float = 0.0) -> Float32:
-    """f(x); alpha and beta count for some.
+    """f(x) [...] of x [...]; alpha and beta count for some.
 
     leaky_relu and elu: alpha. hard_sigmoid: clip(alpha * x + beta, 0, 1). clip: alpha is the least, beta the greatest.
     """

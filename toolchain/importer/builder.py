@@ -171,7 +171,7 @@ class Builder:
         return len(node.inputs) > number and node.inputs[number] in self.graph.constants
 
     def constant(self, node: Node, number: int) -> NDArray[Any] | None:
-        """A constant input; None if it is left out. Raises UnsupportedError for one that is computed."""
+        """A constant input [...]; None if it is left out. Raises UnsupportedError for one that is computed."""
         if len(node.inputs) <= number or not node.inputs[number]:
             return None
         if node.inputs[number] not in self.graph.constants:
@@ -179,7 +179,7 @@ class Builder:
         return self.graph.constants[node.inputs[number]]
 
     def required(self, node: Node, number: int) -> NDArray[Any]:
-        """A constant input that must be given."""
+        """A constant input [...] that must be given."""
         found = self.constant(node, number)
         if found is None:
             raise UnsupportedError(f"input {number} is missing")
@@ -255,5 +255,5 @@ def build_network(
 
 
 def float32(values: NDArray[Any]) -> Float32:
-    """Float32 of any numbers."""
+    """Float32 [...] of any numbers [...]."""
     return np.ascontiguousarray(values, np.float32)

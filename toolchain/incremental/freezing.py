@@ -15,6 +15,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 """What is frozen first: the largest |w - power of two|, the largest |w|, or whatever chance says."""
 
 Mask = NDArray[np.bool_]
+"""Of the shape of a layer's weights [O, ...]."""
 
 
 def freeze(frozen: Mask, share: float, priority: NDArray[np.float64]) -> Mask:

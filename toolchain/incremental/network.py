@@ -67,7 +67,7 @@ class PartlyFrozen(nn.Module):
 
     @property
     def held(self) -> list[tuple[Tensor, Tensor]]:
-        """Each quantized weight with the mask of its frozen elements."""
+        """Each quantized weight [O, ...] with the mask of its frozen elements, bool [O, ...]."""
         return [(weight, self._frozen(name)) for name, weight in self._weights.items()]
 
     def frozen_share(self) -> float:
@@ -89,7 +89,7 @@ class FrozenStep(OptimizerStep):
         self._network = network
 
     def take(self, loss: Tensor) -> None:
-        """Change the parameters by the gradient of the loss; frozen weights gather no momentum either."""
+        """Change the parameters by the gradient of the loss, a scalar; frozen weights gather no momentum either."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         kept = []

@@ -32,5 +32,5 @@ class Projection:
         return round_to_grid(scaled, self._grid, "nearest_even") * self.greatest
 
     def stored(self, values: NDArray[np.float32]) -> PowerOfTwoWeights:
-        """Values of this format as the model file has them."""
+        """Values [O, ...] of this format as the model file has them."""
         return encoded(np.rint(values.astype(np.float64) / self.least).astype(np.int64), self.bits, self.least)

@@ -33,6 +33,7 @@ _FRACTIONS = np.geomspace(0.1, 1.0, 24)
 """Parts of the observed range that are tried, on each side of 0."""
 
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Numbers [n] of numbers [n]."""
 
 
 def shifted_type(least: float, greatest: float, shape: Shape, bits: int) -> TensorType:

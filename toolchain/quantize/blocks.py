@@ -127,7 +127,7 @@ def renamed(layer: FloatLayer, name: str, inputs: tuple[str, ...]) -> Block:
 
 
 def folded(block: Block) -> tuple[Float32, Float32]:
-    """Weight and bias of a Conv or Dense block with its batch norm folded in, computed in float64, rounded to float32.
+    """Weight [O, ...] and bias [O] of a Conv or Dense block with its batch norm folded in, in float64, then float32.
 
     w' = w * g and b' = (b - mean) * g + beta with g = gamma / sqrt(variance + eps), per output channel.
     """

@@ -84,7 +84,7 @@ class PreparedImages:
         return some
 
     def real(self, image: Integers) -> Float32:
-        """The numbers that the float network takes for an image: scale * (integer - zero point)."""
+        """What the float network takes for an image [1, H, W, C], [1, H, W, C]: scale * (integer - zero point)."""
         centred = image.astype(np.float32) - np.float32(self.kind.zero_point)
         return (centred * np.float32(self.kind.scale)).astype(np.float32, copy=False)
 

@@ -132,7 +132,7 @@ class Expected:
 
 
 def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np.float64]:
-    """The real numbers that an output's integers represent."""
+    """The real numbers that an output's integers [..., C] represent."""
     kind = model.types[output]
     values: NDArray[np.float64] = (integers.astype(np.float64) - kind.zero_point) * model.steps(output)
     return values

@@ -23,6 +23,7 @@ from edgemeta.toolchain.quantize.lower import Lowering, assemble
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
 Channels = NDArray[np.float64]
+"""One number for each channel, [C]."""
 
 _MOST_WORK = 1 << 40
 """Multiplications of all runs together: about a quarter of a minute of one core."""

@@ -14,7 +14,7 @@ _LOWER = 4
 
 
 def magnitudes(bits: int) -> NDArray[np.float64]:
-    """What weights of b bits can be in units of the least power: 0, 1, 2, ... 2**(2**(b - 2) - 1), float64."""
+    """What weights of b bits can be in units of the least power, [n]: 0, 1, 2, ... 2**(2**(b - 2) - 1), float64."""
     return np.array([0.0, *(2.0 ** np.arange(2 ** (bits - 2)))])
 
 

@@ -85,6 +85,7 @@ Range = tuple[float, float]
 """Least and greatest real number, with 0 between or at one of them."""
 
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Numbers [n] of numbers [n]."""
 
 _LEVELS = 255
 _OUTSIDE = 1e-4
@@ -171,7 +172,7 @@ Stage = Callable[[int, int], None]
 """Called with (images done, all images)."""
 
 Channels = NDArray[np.float64]
-"""One number for each channel."""
+"""One number for each channel, [C]."""
 
 _GREATEST = 2.0**50
 """Of a tensor's values: their squares can be added in float32."""

@@ -53,7 +53,7 @@ def add_factors(a: TensorType, b: TensorType, out: TensorType) -> tuple[tuple[in
 
 
 def int32_bias(bias: NDArray[np.float64], name: str) -> NDArray[np.int32]:
-    """Bias in accumulator units, rounded half up. Raises QuantizeError where it does not fit int32."""
+    """Bias [O] in accumulator units, rounded half up. Raises QuantizeError where it does not fit int32."""
     rounded = np.floor(bias + 0.5)
     if not np.isfinite(rounded).all() or np.abs(rounded).max(initial=0) > INT32_MAX:
         raise QuantizeError(f"layer {name!r}: a bias is {np.abs(rounded).max():g}, expected an int32")

@@ -51,11 +51,11 @@ class Judge(Protocol):
 
     @property
     def x(self) -> NDArray[np.uint8]:
-        """The pixels."""
+        """The pixels, [N, H, W, 3]."""
         ...
 
     def float_accuracy(self, outputs: Sequence[Float32]) -> float:
-        """Of the first images, from the float network's outputs."""
+        """Of the first images, from the float network's outputs [n, H, W, C]."""
         ...
 
     def accuracy(self, model: Model, outputs: Outputs) -> float:
@@ -63,7 +63,7 @@ class Judge(Protocol):
         ...
 
     def error(self, model: Model, found: Outputs, wanted: Sequence[Float32]) -> float:
-        """The relative square error of an integer network's outputs beside the float network's."""
+        """The relative square error of an integer network's outputs [n, H, W, C] beside the float network's."""
         ...
 
     def finished(self, integer: Model, report: Report) -> Model:
@@ -99,7 +99,7 @@ class TopOne:
         return self._share(outputs[0])
 
     def error(self, model: Model, found: Outputs, wanted: Sequence[Float32]) -> float:
-        """Of the logits, less their mean, which decides nothing."""
+        """As Judge, of the logits less their mean, which decides nothing."""
         real = found[0].reshape(len(found[0]), -1).astype(np.float64) * model.steps(model.outputs[0])
         return _relative(_centred(real), _centred(wanted[0].reshape(len(wanted[0]), -1)))
 
@@ -146,7 +146,7 @@ class MeanPrecision:
         return mean_average_precision(found, self._first(len(found))).mean
 
     def error(self, model: Model, found: Outputs, wanted: Sequence[Float32]) -> float:
-        """The mean of those of all outputs."""
+        """As Judge, the mean of all outputs' errors."""
         errors = []
         for name, kind, integers, real in zip(model.outputs, model.output_types, found, wanted, strict=True):
             errors.append(_relative(model.steps(name) * (integers.astype(np.float64) - kind.zero_point), real))

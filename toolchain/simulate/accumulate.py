@@ -35,7 +35,7 @@ class Accumulation(nn.Module):
         self.statistics: Statistics | None = None
 
     def forward(self, layer: AccumulatingLayer, output: Tensor, activation: Quantizer, weight: Quantizer) -> Tensor:
-        """What the layer gives instead of `output`, its float32 sums, to which the gradient goes."""
+        """What the layer gives instead of `output` [N, O, ...], its float32 sums, to which the gradient goes."""
         (x, x_step), (weights, weight_step) = activation.take(), weight.take()
         x, geometry = _geometry(layer, x)
         bias = None if layer.bias is None else layer.bias.detach()

@@ -24,7 +24,7 @@ def round_by_definition(
     axis: int,
     block: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `operators.round_tensor` returns; x: dense."""
+    """As `operators.round_tensor`, for a dense x."""
     shape = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
     if block:
         outer, channels, inner = block_view(x, axis).shape
@@ -46,7 +46,7 @@ def round_by_definition(
 
 
 def keep_by_definition(x: Tensor, inside: Tensor) -> Tensor:
-    """Return x where the bits of `inside` are set, 0 elsewhere."""
+    """Return x where the bits of `inside`, uint8 [ceil(elements / 8)], are set, 0 elsewhere."""
     bits = inside.unsqueeze(1) >> torch.arange(8, dtype=torch.uint8, device=x.device) & 1
     flags = bits.flatten()[: x.numel()].as_strided(x.shape, x.stride())
     return torch.where(flags.bool(), x, 0.0)
@@ -68,7 +68,7 @@ def block_view(x: Tensor, axis: int) -> Tensor:
 
 
 def dense(x: Tensor) -> Tensor:
-    """x, or a copy of it if its elements do not lie side by side; channels that lie last stay last.
+    """Tensor x [...], or a copy of it if its elements do not lie side by side; channels that lie last stay last.
 
     Raises TypeError for another type than float32.
     """

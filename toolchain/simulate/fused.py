@@ -17,7 +17,7 @@ _OPTIONS: dict[str, Any] = {"eager_numerics.division_rounding": True}
 
 @cache
 def fused_rounding(grid: Grid, rounding: Rounding, axis: int, block: int) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`round_by_definition` of (x, scale, lowest, highest, counter), all of one device."""
+    """As `round_by_definition`, a function of (x, scale, lowest, highest, counter), all of one device."""
     return fused(partial(round_by_definition, grid=grid, rounding=rounding, axis=axis, block=block))
 
 

@@ -39,7 +39,7 @@ def histogram(x: Tensor) -> Tensor:
 
 
 def histogram_by_definition(x: Tensor) -> Tensor:
-    """The same by PyTorch's operators, which is what the library's counts are compared with."""
+    """As `histogram`, by PyTorch's operators, which is what the library's counts are compared with."""
     patterns = x[x.isfinite()].view(torch.int32)
     bins = (patterns & _MAGNITUDE) >> _DROPPED
     return torch.bincount(torch.where(patterns < 0, _POSITIVE - 1 - bins, _POSITIVE + bins), minlength=BINS)

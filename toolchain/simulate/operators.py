@@ -147,7 +147,7 @@ class _Rounding(Function):
 
 @custom_op("edgemeta::keep", mutates_args=())
 def keep(x: Tensor, inside: Tensor, strides: Sequence[int]) -> Tensor:
-    """Return x where it was not limited, 0 elsewhere; inside: of `round_tensor`, for a tensor that lay in memory so."""
+    """Return x [...] where it was not limited, 0 elsewhere; inside: of `round_tensor` for a tensor of these strides."""
     x = _lying_so(x, strides)
     if x.device.type != "cpu":
         return _for_device(keep_by_definition, x)(x, inside)

@@ -66,7 +66,7 @@ class Progress:
         self.counter[STEP] += 1
 
     def counter_of(self, tensor: int, in_rows: bool) -> Tensor:
-        """The counter for a tensor; in_rows: each worker has some rows of it, rather than the whole."""
+        """The counter, int64 [5], for a tensor; in_rows: each worker has some rows of it, rather than the whole."""
         counter = self.counter.clone()
         counter[TENSOR] = tensor
         if in_rows and distributed.is_initialized():
@@ -171,7 +171,7 @@ class Quantizer(nn.Module):
         return self.role in ("activation", "gradient")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The tensor in the format. Raises SimulateError for a range that was never observed.
+        """The tensor [...] in the format. Raises SimulateError for a range that was never observed.
 
         A tensor of another type is rounded as float32. The result has its type again; but under autocast a layer's
         operands stay float32, and the layer casts them as it does without rules.

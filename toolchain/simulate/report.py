@@ -36,7 +36,7 @@ class Row:
 
 
 def report(model: nn.Module, batches: Iterable[Tensor]) -> list[Row]:
-    """Run batches of input through a prepared network in evaluation; measure its activations, weights and sums.
+    """Run batches [n, ...] through a prepared network in evaluation; measure its activations, weights and sums.
 
     The network keeps its state. Raises SimulateError for a network that is not prepared, and without batches.
     """

@@ -59,7 +59,7 @@ def pooled_type(source: TensorType, cells: int) -> TensorType:
 
 
 def rooted(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sign(v) sqrt(|v|)."""
+    """sign(v) sqrt(|v|) of values [...]."""
     roots: NDArray[np.float64] = np.sign(values) * np.sqrt(np.abs(values))
     return roots
 

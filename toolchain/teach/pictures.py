@@ -52,7 +52,7 @@ class Pictures:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Pictures of each class."""
+        """Pictures of each class, [labels]."""
         return np.bincount(self.y, minlength=len(self.labels))
 
 

@@ -44,7 +44,7 @@ def solve(products: Float64, y: NDArray[np.int64], labels: int, strength: float)
 
 
 def class_weights(y: NDArray[np.int64], labels: int) -> Float64:
-    """Weights of pictures, sum 1, by which every class that occurs counts the same."""
+    """Weights [N] of pictures of classes y [N], sum 1, by which every class that occurs counts the same."""
     counts = np.bincount(y, minlength=labels)
     weights = 1.0 / counts[y]
     shares: Float64 = weights / weights.sum()

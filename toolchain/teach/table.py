@@ -31,7 +31,7 @@ class Table:
     scales: tuple[Scale, ...]
 
     def rows(self, pictures: NDArray[np.integer], *, mirrored: bool) -> NDArray[np.int64]:
-        """Rows of `products` that train with these pictures: all their views, or those that are not mirrored."""
+        """Rows of `products` that train with these pictures [n]: all their views, or those that are not mirrored."""
         views = [view for view in range(self.features.shape[1]) if mirrored or view not in MIRRORED]
         rows: NDArray[np.int64] = (pictures[:, np.newaxis] * self.features.shape[1] + np.array(views)).ravel()
         return rows
@@ -43,7 +43,7 @@ class Table:
 
 
 def make_table(pictures: Pictures, layers: Mapping[str, Layer], plan: Plan, importance: Float64) -> Table:
-    """Compute the features as the layers do, from the sums of the backbone's tensors over each cell."""
+    """Compute the features as the layers do, from sums over each cell. importance: [D]."""
     parts = []
     for name, cells in plan.grids.items():
         pool, root = layers[f"{PREFIX}.mean.{name}"], layers[f"{PREFIX}.root.{name}"]

@@ -26,7 +26,7 @@ def mean_network(networks: Sequence[N]) -> N:
 
 
 def refresh_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Measure mean and variance of every batch norm anew: the mean over these batches of network input."""
+    """Measure mean and variance of every batch norm anew: the mean over these batches [n, C, H, W] of network input."""
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:

@@ -30,7 +30,7 @@ class Workers:
         return self.rank == 0
 
     def share(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of this worker."""
+        """The rows of this worker, [m] of those [n] of all."""
         return index[self.rank :: self.count]
 
     def total(self, value: float) -> float:

@@ -36,7 +36,7 @@ class LabelMap:
         return summed
 
     def rank(self, logits: NDArray[Any], named: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-        """Indices into `names` of the k best, best first, the lower index at a tie; `named`: `scores` of the logits.
+        """Indices [k] into `names` of the best, best first, lower ones at a tie. logits: [labels]; named: their scores.
 
         Without groups the integer logits are compared, so that distinct logits stay distinct.
         """

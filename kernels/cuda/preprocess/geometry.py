@@ -75,7 +75,7 @@ class FrameLayout:
         return rows, columns
 
     def geometries(self, offset: int, spans: list[NDArray[np.int32]]) -> list[list[int]]:
-        """A row for each image (`Geometry` in body.cuh) of a frame that lies at `offset`; adds to the spans."""
+        """A row for each image (`Geometry` in body.cuh) of a frame at `offset`; adds to the spans [pixels, 4]."""
         first = sum(map(len, spans))
         made = []
         for crop, content, (rows, columns) in zip(self._crops, self._contents, self._axes, strict=True):

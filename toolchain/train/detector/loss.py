@@ -105,7 +105,7 @@ def overlap(a: Tensor, b: Tensor) -> Tensor:
 
 
 def generalized_overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union less the share of the smallest box around both that neither covers; -1 .. 1."""
+    """`overlap` of boxes [..., 4] less the share of the smallest box around both that neither covers; -1 .. 1."""
     share, union = _parts(a, b)
     around = torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])
     area = around.prod(-1)

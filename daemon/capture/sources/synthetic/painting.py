@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Colour: TypeAlias = tuple[float, float, float]
 Points: TypeAlias = Sequence[tuple[float, float]]
 Image: TypeAlias = NDArray[np.float32]
+"""[H, W, 3] in B, G, R order, 0 .. 255, or of one value a pixel [H, W]."""
 
 SIDE = 480
 """Side of a layer in pixels: the height of the camera image, so that a layer fills its centre crop."""
@@ -77,7 +78,7 @@ class Layer:
         mottle: float = 0.0,
         grain: float = 24.0,
     ) -> None:
-        """Fill a polygon.
+        """Fill a polygon; outline: corners [n, 2], x and y in percent of the side.
 
         `relief` lights its upper and shades its lower rim, `soft` blurs the edge (percent), `mottle` is the strength of
         spots about `grain` pixels wide.
