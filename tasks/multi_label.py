@@ -24,7 +24,7 @@ class MultiLabelReader:
         return self._output.sigmoids(np.ascontiguousarray(logits), np.zeros_like(self._columns), self._columns)
 
     def present(self, logits: NDArray[Any]) -> tuple[tuple[str, float], ...]:
-        """Labels that score at least the threshold and their scores, greatest first, then by index. logits: [labels]."""
+        """Labels that score at least the threshold and their scores, greatest first, then by index. logits [labels]."""
         scores = self.scores(logits)
         order = np.argsort(-scores, kind="stable")
         return tuple((self.labels[i], float(scores[i])) for i in order if scores[i] >= self.threshold)
