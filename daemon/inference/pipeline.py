@@ -13,8 +13,7 @@ from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
 from edgemeta.daemon.inference.tiles import picture_of
 from edgemeta.daemon.inference.tracking.by_task import tracker_of
-from edgemeta.daemon.messages.frame_fields import DropFields, FrameFields, LabelFields, ModelFields
-from edgemeta.daemon.messages.records import SCHEMA_VERSION, FrameMessage, ModelIdentity
+from edgemeta.daemon.messages.records import SCHEMA_VERSION, Fields, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.plugins.api import BackendError, Outputs
 from edgemeta.plugins.frames import FrameInput
@@ -35,11 +34,11 @@ class Identity:
 class FrameResult:
     """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns.
 
-    best: its best label or object, None without any.
+    best: its best label or object as a `LabelScore`, None without any.
     """
 
-    fields: FrameFields
-    best: LabelFields | None
+    fields: Fields
+    best: Fields | None
     updates: Updates
     stages: dict[str, int]
 
@@ -98,7 +97,7 @@ class Pipeline:
         """Whether the next frame will be classified by another model than the last."""
         return self._wanted_loaded is not self._loaded
 
-    def classify(self, captured: CapturedFrame, dropped: DropFields, withheld: int) -> FrameResult:
+    def classify(self, captured: CapturedFrame, dropped: Fields, withheld: int) -> FrameResult:
         """Classify one frame; dropped (by reason) and withheld count the frames before it.
 
         Raises FrameError for unusable pixels, BackendError where the backend failed.
@@ -112,7 +111,7 @@ class Pipeline:
         self._apply_wanted()
         return Begun(captured, self._loaded, self._input_for(captured.frame.pixels.shape), taken, self._now)
 
-    def finish(self, ran: "Ran", dropped: DropFields, withheld: int) -> FrameResult:
+    def finish(self, ran: "Ran", dropped: Fields, withheld: int) -> FrameResult:
         """Make the result of a frame that has been run; otherwise as `classify`."""
         captured, loaded = ran.begun.captured, ran.begun.loaded
         if self._loaded is not loaded:
@@ -130,7 +129,7 @@ class Pipeline:
             "inference": inferred - prepared,
             "postprocess": finished - inferred,
         }
-        fields: FrameFields = {
+        fields: Fields = {
             "schema_version": SCHEMA_VERSION,
             "device": self._identity.device,
             "boot": self._identity.boot,
@@ -217,5 +216,5 @@ def run_together(frames: Sequence[Begun]) -> list[Ran]:
     return [Ran(each, outputs, run.prepared, inferred) for each, outputs in zip(frames, run.outputs, strict=True)]
 
 
-def _fields_of(model: ModelIdentity) -> ModelFields:
+def _fields_of(model: ModelIdentity) -> Fields:
     return {"name": model.name, "sha256": model.sha256}

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
-from edgemeta.daemon.messages.frame_fields import FrameFields
-from edgemeta.daemon.messages.records import EventMessage, StateMessage
+from edgemeta.daemon.messages.records import EventMessage, Fields, StateMessage
 from edgemeta.daemon.runtime.clock import NS, Clock
 
 
@@ -34,7 +33,7 @@ class StateReporter:
         self._reported_ns: int | None = None
         self._sets = clock.sets
 
-    def update(self, frame: FrameFields, tracked: Tracked, captured_ns: int, settings: CameraSettings) -> Updates:
+    def update(self, frame: Fields, tracked: Tracked, captured_ns: int, settings: CameraSettings) -> Updates:
         """Return the updates that a frame triggers.
 
         frame: the fields of its message. tracked: the state after it. captured_ns: monotonic.
@@ -53,7 +52,7 @@ class StateReporter:
         return Updates(state, tuple(_event(frame, event) for event in tracked.events), withheld=False)
 
 
-def _state(frame: FrameFields, tracked: Tracked) -> StateMessage:
+def _state(frame: Fields, tracked: Tracked) -> StateMessage:
     return StateMessage(
         device=frame["device"],
         boot=frame["boot"],
@@ -69,7 +68,7 @@ def _state(frame: FrameFields, tracked: Tracked) -> StateMessage:
     )
 
 
-def _event(frame: FrameFields, event: Event) -> EventMessage:
+def _event(frame: Fields, event: Event) -> EventMessage:
     return EventMessage(
         device=frame["device"],
         boot=frame["boot"],

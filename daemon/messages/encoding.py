@@ -2,11 +2,10 @@
 
 from pydantic_core import from_json, to_json
 
-from edgemeta.daemon.messages.frame_fields import FrameFields
-from edgemeta.daemon.messages.records import Message
+from edgemeta.daemon.messages.records import Fields, Message
 
 
-def encode(message: Message | FrameFields, number: int) -> bytes:
+def encode(message: Message | Fields, number: int) -> bytes:
     """Return a message as JSON, with `number` as its `id`. A record is left as it is; in a dict the `id` is set."""
     if isinstance(message, Message):
         return to_json(message.model_copy(update={"id": number}))

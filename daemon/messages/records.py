@@ -6,13 +6,16 @@ microseconds, by the monotonic clock. Counters start with the service.
 
 from datetime import datetime
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from edgemeta.model.tasks import TaskName
 
 SCHEMA_VERSION: Literal[2] = 2
+
+Fields: TypeAlias = dict[str, Any]
+"""A record as a dict, all its fields in their order: not validated, which would take longer than its JSON."""
 
 Counts: TypeAlias = dict[str, int]
 """How many of each label there are."""

@@ -3,8 +3,7 @@
 from collections import Counter
 
 from edgemeta.daemon.capture.latest_frames import LatestFrames
-from edgemeta.daemon.messages.frame_fields import DropFields
-from edgemeta.daemon.messages.records import Drops
+from edgemeta.daemon.messages.records import Drops, Fields
 from edgemeta.daemon.messages.stats import CameraStats
 
 
@@ -43,7 +42,7 @@ class FrameCounters:
         self.fps = round((processed - self._measured) / period_s, 2) if period_s > 0 else 0.0
         self._measured = processed
 
-    def drops(self, superseded: int, stopped: int = 0) -> DropFields:
+    def drops(self, superseded: int, stopped: int = 0) -> Fields:
         """Return all drops by reason, with those that `LatestFrames` counts."""
         return {
             "superseded": superseded,

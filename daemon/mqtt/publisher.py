@@ -4,8 +4,7 @@ import itertools
 
 from edgemeta.daemon.messages.channels import Channel, Topics
 from edgemeta.daemon.messages.encoding import encode
-from edgemeta.daemon.messages.frame_fields import FrameFields
-from edgemeta.daemon.messages.records import Message
+from edgemeta.daemon.messages.records import Fields, Message
 from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 
@@ -28,7 +27,7 @@ class Publisher:
     def encode(
         self,
         channel: Channel,
-        message: Message | FrameFields,
+        message: Message | Fields,
         camera: str = "",
         captured_ns: int = 0,
         verb: str = "",

@@ -9,7 +9,7 @@ from edgemeta.daemon.inference.readers.detection import detection_reader
 from edgemeta.daemon.inference.readers.labels import LabelMap
 from edgemeta.daemon.inference.readers.reading import Picture, Reader, Reading, tiles_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.messages.frame_fields import LabelFields
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
 from edgemeta.plugins.api import Outputs
@@ -50,7 +50,7 @@ def _classification_reader(model: Model, task: Classification, settings: CameraS
         every = [labels.scores(row) for row in rows]
         number = 0 if len(every) == 1 else int(np.argmax([shares.max() for shares in every]))
         shares = every[number]
-        best: list[LabelFields] = [
+        best: list[Fields] = [
             {"label": names[place], "score": round(float(shares[place]), 6)}
             for place in labels.rank(rows[number], shares, settings.top)
         ]

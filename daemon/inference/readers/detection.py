@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.inference.readers.reading import Picture, Reader, Reading, tiles_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.messages.frame_fields import ObjectFields
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Detection
 from edgemeta.plugins.api import Outputs
@@ -32,7 +32,7 @@ def detection_reader(model: Model, task: Detection, settings: CameraSettings) ->
     return read
 
 
-def _fields(label: str, found: Object, picture: Picture, settings: CameraSettings) -> ObjectFields | None:
+def _fields(label: str, found: Object, picture: Picture, settings: CameraSettings) -> Fields | None:
     """The fields of an object; None where the config leaves it out."""
     x0, y0, x1, y1 = found.box
     left, top, right, bottom = x0 / picture.width, y0 / picture.height, x1 / picture.width, y1 / picture.height

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from edgemeta.daemon.messages.frame_fields import LabelFields, ObjectFields
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.model.preprocess import Placement, Rectangle
 from edgemeta.plugins.api import Outputs
 
@@ -35,14 +35,14 @@ class Reading:
     none.
     """
 
-    labels: list[LabelFields] = field(default_factory=list)
-    objects: list[ObjectFields] | None = None
+    labels: list[Fields] = field(default_factory=list)
+    objects: list[Fields] | None = None
     embedding: list[float] | None = None
     unknown: bool = False
     score_of: Callable[[str], float | None] = no_score
 
     @property
-    def best(self) -> LabelFields | None:
+    def best(self) -> Fields | None:
         """The best label or object; None without any."""
         if self.objects:
             return {"label": self.objects[0]["label"], "score": self.objects[0]["score"]}

@@ -2,18 +2,14 @@
 
 import json
 from datetime import datetime, timezone
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
 from edgemeta.daemon.messages.encoding import as_historical, encode
-from edgemeta.daemon.messages.frame_fields import FrameFields
-from edgemeta.daemon.messages.records import EventMessage, FrameMessage
+from edgemeta.daemon.messages.records import EventMessage, Fields, FrameMessage
 
 
 def event(label: str = "truck", score: float = 0.5, number: int = 0, historical: bool = False) -> EventMessage:
@@ -33,7 +29,7 @@ def event(label: str = "truck", score: float = 0.5, number: int = 0, historical:
     )
 
 
-def frame() -> FrameFields:
+def frame() -> Fields:
     return {
         "schema_version": 2,
         "device": "gate",
@@ -84,37 +80,6 @@ def test_the_fields_of_a_frame_are_encoded_as_its_record_would_be(number: int) -
     payload = encode(fields, number)
     assert fields["id"] == number
     assert payload == FrameMessage.model_validate(fields).model_dump_json().encode()
-
-
-def element(hint: Any) -> Any:
-    """The type of a list's elements, of a list or null; any other type is returned as it is."""
-    options = (
-        [each for each in get_args(hint) if each is not NoneType] if get_origin(hint) in (Union, UnionType) else []
-    )
-    inner = options[0] if len(options) == 1 else hint
-    return get_args(inner)[0] if get_origin(inner) is list and is_part(get_args(inner)[0]) else hint
-
-
-def is_part(kind: Any) -> bool:
-    return is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel))
-
-
-def assert_same_keys(record: type[BaseModel], fields: type) -> None:
-    hints = get_type_hints(fields)
-    assert list(hints) == list(record.model_fields)
-    for name, hint in hints.items():
-        inner = element(hint)
-        if is_typeddict(inner):
-            part = element(record.model_fields[name].annotation)
-            assert isinstance(part, type)
-            assert issubclass(part, BaseModel)
-            assert_same_keys(part, inner)
-        else:
-            assert hint == record.model_fields[name].annotation, name
-
-
-def test_the_fields_have_the_keys_and_types_of_the_record_in_its_order() -> None:
-    assert_same_keys(FrameMessage, FrameFields)
 
 
 @given(label=texts, score=st.floats(0, 1), number=numbers)

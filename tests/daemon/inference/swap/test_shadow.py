@@ -14,13 +14,13 @@ from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.tracking.smoothing import Rule
-from edgemeta.daemon.messages.frame_fields import DropFields
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import load
 from edgemeta.plugins.reference.backend import BACKEND
 from rig.waiting import wait_until
 
-NO_DROPS: DropFields = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
+NO_DROPS: Fields = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 SETTINGS = CameraSettings(1, Rule(1, 1))
 
 
@@ -32,7 +32,7 @@ class PausedPipeline(Pipeline):
         self.go = threading.Semaphore(0)
         self.begun = 0
 
-    def classify(self, captured: CapturedFrame, dropped: DropFields, withheld: int) -> FrameResult:
+    def classify(self, captured: CapturedFrame, dropped: Fields, withheld: int) -> FrameResult:
         self.begun += 1
         self.go.acquire()
         return super().classify(captured, dropped, withheld)
