@@ -26,6 +26,7 @@ from edgemeta.cli.options import (
 )
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.progress import progress_bar
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Detection, Task, task_name
@@ -40,7 +41,6 @@ from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
 from edgemeta.toolchain.data.labelled_images import LabelledImages, open_images
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.classification import Evaluation, evaluate_float
-from edgemeta.toolchain.evaluate.classification import Progress as OnProgress
 from edgemeta.toolchain.evaluate.classification import evaluate as evaluate_integers
 from edgemeta.toolchain.evaluate.detection import evaluate_detector, evaluate_float_detector
 from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
@@ -101,7 +101,7 @@ def evaluate(
     report(as_json, {**values, "images": result.images, "sha256": digest, "backend": backend_name}, lines)
 
 
-def _of_floats(name: str, model: FloatModel, data: Path, progress: OnProgress) -> Evaluation | Precision:
+def _of_floats(name: str, model: FloatModel, data: Path, progress: Progress) -> Evaluation | Precision:
     images = _images(name, model.task, data)
     if isinstance(images, BoxedImages):
         return evaluate_float_detector(model, images, progress)
@@ -109,7 +109,7 @@ def _of_floats(name: str, model: FloatModel, data: Path, progress: OnProgress) -
 
 
 def _of_integers(
-    model: Model, session: Session, images: LabelledImages | BoxedImages, progress: OnProgress
+    model: Model, session: Session, images: LabelledImages | BoxedImages, progress: Progress
 ) -> Evaluation | Precision:
     if isinstance(images, BoxedImages):
         return evaluate_detector(model, session, images, progress)

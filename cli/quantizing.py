@@ -18,7 +18,7 @@ from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.incremental.command import IncrementalResult
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme
 from edgemeta.toolchain.quantize.binary import (
     BASES,
@@ -294,7 +294,7 @@ class _Shown(Events):
     def __init__(self, bars: TrainingBars) -> None:
         self._bars, self._stages = bars, Stages()
 
-    def retrained(self, event: Progress) -> None:
+    def retrained(self, event: TrainingEvent) -> None:
         self._bars.show(event)
 
     def planned(self, stages: Sequence[Stage]) -> None:

@@ -1,7 +1,6 @@
 """`simulate`: networks under other number formats, and as integers in PyTorch."""
 
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from edgemeta.cli.options import data_option, json_option, keeps_inputs, load_mo
 from edgemeta.cli.progress import progress_bar
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import watched_training
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.tasks import Classification, task_name
 from edgemeta.toolchain.data.labelled_images import open_images
@@ -123,7 +123,7 @@ def export_simulated(
     with closing(Stages()) as stages:
         stages.plan([Work("ranges", RANGE_IMAGES), Work("test images", RANGE_IMAGES)])
 
-        def begin(stage: str) -> Callable[[int, int], None]:
+        def begin(stage: str) -> Progress:
             stages.begin(stage)
             return stages.progress
 

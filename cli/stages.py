@@ -10,6 +10,7 @@ from typing import Protocol
 import click
 
 from edgemeta.cli.progress import progress_bar
+from edgemeta.model.callbacks import Progress
 
 
 class PlannedStage(Protocol):
@@ -69,7 +70,7 @@ class Stages:
         self._shown = ExitStack()
         self._stages: Sequence[PlannedStage] = ()
         self._remaining = RemainingTime(())
-        self._move: Callable[[int, int], None] | None = None
+        self._move: Progress | None = None
 
     def plan(self, stages: Sequence[PlannedStage]) -> None:
         """These stages will begin, in this order."""

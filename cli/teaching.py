@@ -1,7 +1,7 @@
 """`teach`: makes a model of a folder of pictures for each class, on the device."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import get_args
@@ -14,8 +14,9 @@ from edgemeta.cli.options import json_option, keeps_inputs, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.frame_filter import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
+from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.teach.findings import Findings
-from edgemeta.toolchain.teach.teach import Crop, ProgressCallback, Settings, Taught, write
+from edgemeta.toolchain.teach.teach import Crop, Settings, Taught, TeachProgress, write
 from edgemeta.toolchain.teach.teach import teach as teach_folder
 
 _path = click.Path(path_type=Path)
@@ -110,10 +111,10 @@ def _warn(sentence: str) -> None:
 
 
 @contextmanager
-def _shown_progress(*, as_lines: bool) -> Iterator[ProgressCallback]:
+def _shown_progress(*, as_lines: bool) -> Iterator[TeachProgress]:
     """A bar for each stage, or, for a program that reads it, a line for each step; on standard error."""
     with ExitStack() as bars:
-        moves: dict[str, Callable[[int, int], None]] = {}
+        moves: dict[str, Progress] = {}
 
         def show(stage: str, done: int, total: int) -> None:
             if as_lines:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 import click
 
 from edgemeta.cli.progress import Move, progress_bar
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 
 _INTERRUPTED = 130
 """Exit code of a process that Ctrl-C ended, as shells have it."""
@@ -16,13 +16,13 @@ class TrainingBars:
     """Draws one bar for each stage; `last` is the newest event."""
 
     def __init__(self) -> None:
-        self.last: Progress | None = None
+        self.last: TrainingEvent | None = None
         self._shown = ExitStack()
-        self._first: Progress
+        self._first: TrainingEvent
         self._accuracy: float | None = None
         self._move: Move
 
-    def show(self, event: Progress) -> None:
+    def show(self, event: TrainingEvent) -> None:
         """Show an event of the training."""
         if self.last is None or event.stage != self.last.stage:
             self.close()
@@ -43,7 +43,7 @@ class TrainingBars:
             return None
         return self.last.epoch - (self.last.step < self.last.steps), self.last.epochs
 
-    def _text(self, event: Progress) -> str:
+    def _text(self, event: TrainingEvent) -> str:
         parts = [f"epoch {event.epoch}/{event.epochs}"]
         if event.loss is not None:
             parts.append(f"loss {event.loss:.3f}")
@@ -53,7 +53,7 @@ class TrainingBars:
         return ", ".join(parts if left is None else [*parts, _about(left)])
 
 
-def remaining_seconds(first: Progress, now: Progress) -> float | None:
+def remaining_seconds(first: TrainingEvent, now: TrainingEvent) -> float | None:
     """Estimate from the steps between two events of a stage; None if there are none between them.
 
     The first event of this process counts, not the start of the run: an interrupted run may have been on a faster day.
@@ -64,7 +64,7 @@ def remaining_seconds(first: Progress, now: Progress) -> float | None:
     return (now.epochs * now.steps - _done(now)) * (now.seconds - first.seconds) / taken
 
 
-def _done(event: Progress) -> int:
+def _done(event: TrainingEvent) -> int:
     return (event.epoch - 1) * event.steps + event.step
 
 

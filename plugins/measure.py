@@ -4,18 +4,16 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from edgemeta.model import reference
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch, Outputs, Session
 
 T = TypeVar("T")
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the amount done and the total."""
-
 WARM_UP_RUNS = 50
 WARM_UP_SECONDS = 2.0
 """A warm-up ends at the first of both."""

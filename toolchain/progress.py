@@ -9,11 +9,11 @@ from typing import Literal
 
 from edgemeta.toolchain.errors import CheckpointError
 
-Stage = Literal["teacher", "views", "student", "continuation", "training", "retraining"]
+TrainingStage = Literal["teacher", "views", "student", "continuation", "training", "retraining"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingEvent:
     """The progress of a run.
 
     epoch counts from 1 to epochs (for "views": the number of the view), step from 1 to steps within it. loss: mean of
@@ -21,7 +21,7 @@ class Progress:
     at this point); raw_accuracy: the same without averaging of weights. seconds: since this process started the stage.
     """
 
-    stage: Stage
+    stage: TrainingStage
     epoch: int
     epochs: int
     step: int
@@ -32,7 +32,7 @@ class Progress:
     seconds: float = 0.0
 
 
-ProgressCallback = Callable[[Progress], None]
+ProgressCallback = Callable[[TrainingEvent], None]
 
 
 class Reporter:
@@ -48,7 +48,7 @@ class Reporter:
 
     def report(
         self,
-        stage: Stage,
+        stage: TrainingStage,
         epoch: int,
         epochs: int,
         step: int,
@@ -59,26 +59,26 @@ class Reporter:
     ) -> None:
         """Report one event; it is logged when step == steps."""
         seconds = round(time.monotonic() - self._begin, 2)
-        event = Progress(stage, epoch, epochs, step, steps, loss, accuracy, raw_accuracy, seconds)
+        event = TrainingEvent(stage, epoch, epochs, step, steps, loss, accuracy, raw_accuracy, seconds)
         if step == steps:
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(event)) + "\n")
         if self._callback is not None:
             self._callback(event)
 
-    def has(self, stage: Stage, epoch: int) -> bool:
+    def has(self, stage: TrainingStage, epoch: int) -> bool:
         """Whether a finished epoch is in the log."""
         return any((each.stage, each.epoch) == (stage, epoch) for each in read_log(self._log))
 
 
-def read_log(log: Path) -> list[Progress]:
+def read_log(log: Path) -> list[TrainingEvent]:
     """The finished epochs of a log; empty without a file. Raises CheckpointError for a damaged line."""
     if not log.exists():
         return []
     events = []
     for number, line in enumerate(log.read_text("utf-8").splitlines(), 1):
         try:
-            events.append(Progress(**json.loads(line)))
+            events.append(TrainingEvent(**json.loads(line)))
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{log} line {number}: is no finished epoch, expected one on each line") from error
     return events

@@ -1,6 +1,6 @@
 """The exact forms of each convolution of a model: predicted and measured, and which of them a measurement chooses."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from ctypes import c_void_p
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import numpy as np
 
 from edgemeta.kernels.cpu.library import FORMS
 from edgemeta.kernels.cpu.program import Program
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 
 _WORTH = 0.95
@@ -52,7 +53,7 @@ def measure_forms(
     isa: str,
     threads: int,
     runs: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[LayerForms]:
     """Time every form of every convolution, `runs` times one random image, all forms in turn.
 

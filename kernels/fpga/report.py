@@ -1,6 +1,6 @@
 """What a network costs as a netlist: cells of every engine from Yosys, clocks per image from simulation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from edgemeta.kernels.fpga.simulate.cache import simulation_library
 from edgemeta.kernels.fpga.simulate.model import Simulation
 from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, port_cells, stream_cells
 from edgemeta.model import reference
+from edgemeta.model.callbacks import Progress
 
-Progress = Callable[[int, int], None]
 _IMAGES = 4
 
 

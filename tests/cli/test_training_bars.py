@@ -3,11 +3,11 @@
 import pytest
 
 from edgemeta.cli.training_bars import TrainingBars, remaining_seconds
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 
 
-def event(epoch: int, step: int, seconds: float, accuracy: float | None = None) -> Progress:
-    return Progress("training", epoch, 10, step, 5, 1.25, accuracy, None, seconds)
+def event(epoch: int, step: int, seconds: float, accuracy: float | None = None) -> TrainingEvent:
+    return TrainingEvent("training", epoch, 10, step, 5, 1.25, accuracy, None, seconds)
 
 
 def test_the_estimate_counts_from_where_this_process_began() -> None:

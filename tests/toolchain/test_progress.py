@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from edgemeta.toolchain.errors import CheckpointError
-from edgemeta.toolchain.progress import Progress, Reporter, read_log
+from edgemeta.toolchain.progress import Reporter, TrainingEvent, read_log
 
 
 def test_reporter(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingEvent] = []
     reporter = Reporter(tmp_path / "log.jsonl", seen.append)
     reporter.restart_clock()
     reporter.report("student", 1, 2, 5, 10, 1.5)
@@ -36,7 +36,7 @@ def test_without_callback(tmp_path: Path) -> None:
 
 
 def test_the_log_is_read(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingEvent] = []
     reporter = Reporter(tmp_path / "log.jsonl", seen.append)
     assert not reporter.has("training", 1)
     reporter.report("training", 1, 2, 10, 10, 1.5, 80.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgemeta.toolchain.data.class_folders import Report
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.errors import DataError

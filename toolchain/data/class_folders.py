@@ -7,20 +7,18 @@ and folders within a class folder. The order is that of the labels, then of the 
 
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.errors import ModelError
 from edgemeta.model.require import require_text
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.toolchain.errors import DataError
-
-Report = Callable[[str], None]
-"""Is called with one sentence for everything that is left out."""
 
 
 @dataclass(frozen=True, eq=False)

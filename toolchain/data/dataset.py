@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.cifar100_labels import CIFAR100_LABELS
 from edgemeta.toolchain.data.cifar_files import (
     CLASSES_100,
@@ -24,7 +25,7 @@ from edgemeta.toolchain.data.cifar_files import (
     read_binary_100,
     read_python_batch,
 )
-from edgemeta.toolchain.data.class_folders import Report, is_class_folder, list_class_folders
+from edgemeta.toolchain.data.class_folders import is_class_folder, list_class_folders
 from edgemeta.toolchain.data.copies import contradictions
 from edgemeta.toolchain.data.jpeg_container import decode_container
 from edgemeta.toolchain.data.npz_files import MAX_LABELS, classes_of, labels_of, members_of, pixels_of, require_members

@@ -1,7 +1,7 @@
 """Pictures without labels, for calibration: folders of picture files, video clips and arrays, one picture at a time."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.checked_pictures import read_checked_picture
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
@@ -52,7 +53,7 @@ class FolderFrames:
     A picture that cannot be decoded is reported with one sentence and left out. Raises DataError if there are none.
     """
 
-    def __init__(self, path: Path, most: int, report: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, most: int, report: Report) -> None:
         self.source = str(path)
         self._report = report
         found = _pictures(path)

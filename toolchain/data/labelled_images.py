@@ -10,11 +10,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.graph import Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import ImageInput
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
-from edgemeta.toolchain.data.class_folders import ClassFolders, Report, is_class_folder, list_class_folders, some_of
+from edgemeta.toolchain.data.class_folders import ClassFolders, is_class_folder, list_class_folders, some_of
 from edgemeta.toolchain.data.dataset import Split, load_dataset
 from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.errors import DataError

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.errors import FrameError
 from edgemeta.plugins.checked_pictures import read_checked_picture
-from edgemeta.toolchain.data.class_folders import ClassFolders, Report
+from edgemeta.toolchain.data.class_folders import ClassFolders
 from edgemeta.toolchain.data.square_pictures import make_square
 from edgemeta.toolchain.errors import DataError
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import look_up
@@ -17,9 +18,6 @@ from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixe
 from edgemeta.toolchain.evaluate.confidence import calibration_error
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
-
-Progress = Callable[[int, int], None]
-"""Called with the number of images done and of all."""
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,17 @@
 Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks", 2017.
 """
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.layers import TensorType
 from edgemeta.model.prove_task import MAX_TEMPERATURE, MIN_TEMPERATURE
 from edgemeta.tasks.classification import scores
 from edgemeta.toolchain.errors import QuantizeError
 
-Report: TypeAlias = Callable[[str], None]
-"""Called with one sentence."""
 Real: TypeAlias = NDArray[np.float64]
 
 BINS = 15

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import ImageInput, look_up, placement
@@ -19,9 +20,6 @@ from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
-
-Progress = Callable[[int, int], None]
-"""Called with the number of images done and of all."""
 
 Find = Callable[[NDArray[np.uint8]], list[tuple[Object, ...]]]
 """The objects of each of some images, uint8 [n, H, W, C] at the size of the network, with boxes of that size."""

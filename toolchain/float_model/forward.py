@@ -1,12 +1,13 @@
 """Forward pass of the float graph in NumPy and float32: for calibration, `eval` of a float model and as an oracle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import floor
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.layers.bilinear import bilinear_places
 from edgemeta.model.preprocess import in_channels
 from edgemeta.toolchain.float_model.functions import evaluate
@@ -101,7 +102,7 @@ def accuracy(
     model: FloatModel,
     pixels: NDArray[np.uint8],
     y: NDArray[np.integer],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> float:
     """Share 0..1 of images whose greatest logit is that of the label (at a tie the lowest index counts).
 

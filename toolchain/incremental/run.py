@@ -1,8 +1,8 @@
 """An incremental quantization from labelled images to the integer model: split, retraining, ranges, measurement."""
 
-from collections.abc import Callable
 from pathlib import Path
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
@@ -28,9 +28,6 @@ from edgemeta.toolchain.train.targets import live_target
 
 CHECKPOINT, LOG = "network.pt", "log.jsonl"
 """Files of a run in its folder."""
-
-Stage = Callable[[int, int], None]
-"""Called with the number of images done and of all."""
 
 
 def retrained(
@@ -65,7 +62,7 @@ def retrained(
 
 
 def integer_network(
-    network: PartlyFrozen, images: PreparedImages, stage: Stage | None = None
+    network: PartlyFrozen, images: PreparedImages, stage: Progress | None = None
 ) -> tuple[Model, FloatModel]:
     """The integer model of a network whose weights are all frozen, and the same network as a float graph.
 
@@ -82,7 +79,7 @@ def integer_network(
 
 
 def range_images(
-    model: FloatModel, train: Dataset, settings: IncrementalSettings, stage: Stage | None = None
+    model: FloatModel, train: Dataset, settings: IncrementalSettings, stage: Progress | None = None
 ) -> PreparedImages:
     """Training images for the ranges of tensors, where no others are given."""
     part, _ = parts(train, settings)

@@ -4,7 +4,7 @@ Kondo and Yamashita: "Binary-decomposed DCNN". The same B and Q in every layer; 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
@@ -153,7 +154,7 @@ class BinaryResult(SchemeResult):
     layers: tuple[LayerDecomposition, ...]
 
     def measure(
-        self, model: FloatModel, integer: Model, data: TestImages, progress: Callable[[int, int], None]
+        self, model: FloatModel, integer: Model, data: TestImages, progress: Progress
     ) -> Measured | BoxesMeasured:
         """As `SchemeResult.measure`, and the real-valued form."""
         plain = super().measure(model, integer, data, progress)

@@ -1,13 +1,14 @@
 """Calibration images: where they come from, and as a network takes them."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.layers import TensorType
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
@@ -51,7 +52,7 @@ class PreparedImages:
     there are. `chosen` is a view of some of them.
     """
 
-    def __init__(self, model: FloatModel, frames: Frames, stage: Callable[[int, int], None] | None = None) -> None:
+    def __init__(self, model: FloatModel, frames: Frames, stage: Progress | None = None) -> None:
         wanted = image_input(model)
         self.kind = kind = wanted.input
         self._store = _Store(kind)
@@ -107,7 +108,7 @@ class Calibration:
     first: int = 0
     last: int | None = None
 
-    def frames(self, report: Callable[[str], None]) -> Frames:
+    def frames(self, report: Report) -> Frames:
         """The images. report: called with one sentence for each damaged picture. Raises ToolchainError."""
         if not self.path.exists():
             raise QuantizeError(f"{self.path} does not exist, expected a data set, a folder of pictures or a video")

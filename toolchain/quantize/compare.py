@@ -1,7 +1,7 @@
 """How near an integer network is to its float network: of its outputs, and layer by layer."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.tasks import Detection
@@ -62,8 +63,6 @@ def _corners(objects: Sequence[Object]) -> NDArray[np.float64]:
     return np.array([each.box for each in objects], np.float64)
 
 
-Stage = Callable[[int, int], None]
-
 _MOST_NUMBERS = 1 << 24
 """Float outputs that are kept for comparisons: 64 MiB."""
 _TINY = 1e-30
@@ -84,7 +83,7 @@ class LayerError:
 class Expected:
     """The outputs of a float network on some of the calibration images, to compare integer networks with."""
 
-    def __init__(self, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> None:
+    def __init__(self, model: FloatModel, images: PreparedImages, stage: Progress | None = None) -> None:
         shapes = check(model, model.name)
         numbers = sum(math.prod(shapes[name]) for name in model.outputs)
         self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
@@ -100,7 +99,7 @@ class Expected:
                 stage(done, len(self.images))
         self._variances = [self._variance(number) for number in range(len(model.outputs))]
 
-    def measure(self, integer: Model, choice: str, stage: Stage | None = None) -> Agreement:
+    def measure(self, integer: Model, choice: str, stage: Progress | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0, Matches()
         detector = Detector(integer) if self._objects else None
@@ -139,7 +138,7 @@ def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np
 
 
 def layer_errors(
-    model: FloatModel, blocks: Sequence[Block], integer: Model, images: PreparedImages, stage: Stage | None = None
+    model: FloatModel, blocks: Sequence[Block], integer: Model, images: PreparedImages, stage: Progress | None = None
 ) -> tuple[LayerError, ...]:
     """The error of every layer's tensor on these images, worst first."""
     names = [block.name for block in blocks]

@@ -7,13 +7,14 @@ channel before its activation over the calibration images is compared between th
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Layer
 from edgemeta.toolchain.quantize.blocks import Block
@@ -34,7 +35,7 @@ def corrected(
     builder: Lowering[Folded],
     means: Mapping[str, Channels],
     images: PreparedImages,
-    stage: Callable[[int, int], None] | None = None,
+    stage: Progress | None = None,
 ) -> Choice:
     """The builder's choice with a correction for every layer with weights.
 

@@ -1,10 +1,11 @@
 """Events of a quantization: its stages, their progress, and what was tried."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgemeta.toolchain.progress import Progress
+from edgemeta.model.callbacks import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 
 StageName = Literal[
     "images",
@@ -62,7 +63,7 @@ class Events:
     def progress(self, done: int, total: int) -> None:
         """So much of the stage that began last is done."""
 
-    def stage(self, stage: StageName, detail: str = "") -> Callable[[int, int], None]:
+    def stage(self, stage: StageName, detail: str = "") -> Progress:
         """Begin a stage; what is returned takes its progress."""
         self.begin(stage, detail)
         return self.progress
@@ -70,7 +71,7 @@ class Events:
     def tried(self, agreement: Agreement) -> None:
         """A choice of scheme auto was built and compared."""
 
-    def retrained(self, event: Progress) -> None:
+    def retrained(self, event: TrainingEvent) -> None:
         """The retraining of scheme incremental has got so far."""
 
     def left_out(self, sentence: str) -> None:

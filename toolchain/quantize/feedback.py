@@ -6,12 +6,13 @@ rounded (Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022; Hassibi and Stor
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.float_model.forward import walk
 from edgemeta.toolchain.float_model.graph import INPUT, Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
@@ -37,7 +38,7 @@ def second_moments(
     model: FloatModel,
     blocks: Sequence[Block],
     images: PreparedImages,
-    stage: Callable[[int, int], None] | None = None,
+    stage: Progress | None = None,
 ) -> Mapping[str, Moments]:
     """Measure the moments of the layers that `affordable` names; about 40,000 windows of all images for each."""
     wanted = affordable(blocks)

@@ -10,29 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, Detection, task_name
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Split
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.evaluate.detection import (
-    Progress,
     evaluate_detector,
     evaluate_float_detector,
 )
 from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session
-
-Stage = Callable[[int, int], None]
-"""Called with the number of images done and of all."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Measured:
         }
 
 
-def measure(model: FloatModel, integer: Model, data: LabelledImages, stage: Stage | None = None) -> Measured:
+def measure(model: FloatModel, integer: Model, data: LabelledImages, stage: Progress | None = None) -> Measured:
     """Run both networks on all images of a data set."""
     float_classes: list[NDArray[Any]] = []
 
@@ -79,7 +75,7 @@ def measure(model: FloatModel, integer: Model, data: LabelledImages, stage: Stag
 
 
 def with_temperature(
-    integer: Model, data: LabelledImages, stage: Stage | None = None, report: Report | None = None
+    integer: Model, data: LabelledImages, stage: Progress | None = None, report: Report | None = None
 ) -> Model:
     """The network with the temperature fitted to images that were not used for training.
 
@@ -121,7 +117,7 @@ class _Logits:
 def _logits(
     model: Model,
     data: LabelledImages,
-    stage: Stage | None = None,
+    stage: Progress | None = None,
     also: Callable[[NDArray[np.uint8]], None] | None = None,
 ) -> _Logits:
     """Run a network on all images. also: is called with the pixels of each batch."""

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.layers import Shape, TensorType
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.float_model.forward import walk
@@ -168,9 +169,6 @@ def _least_error_after(histogram: Histogram, function: Function) -> Range:
     return best
 
 
-Stage = Callable[[int, int], None]
-"""Called with (images done, all images)."""
-
 Channels = NDArray[np.float64]
 """One number for each channel, [C]."""
 
@@ -188,7 +186,7 @@ class Statistics:
     """
 
     def __init__(
-        self, model: FloatModel, blocks: Sequence[Block], images: PreparedImages, stage: Stage | None = None
+        self, model: FloatModel, blocks: Sequence[Block], images: PreparedImages, stage: Progress | None = None
     ) -> None:
         self.histograms = {block.after: Histogram() for block in blocks}
         self.reach: dict[str, Channels] = {}

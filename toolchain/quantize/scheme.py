@@ -1,9 +1,10 @@
 """What a quantization scheme is, and what each gives to the command `quantize`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages
@@ -25,7 +26,7 @@ class SchemeResult:
     images: int
 
     def measure(
-        self, model: FloatModel, integer: Model, data: TestImages, progress: Callable[[int, int], None]
+        self, model: FloatModel, integer: Model, data: TestImages, progress: Progress
     ) -> Measured | BoxesMeasured:
         """Run the float and the integer network on test images. Raises BackendError.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification, Rejection, task_name
@@ -24,7 +25,7 @@ from edgemeta.toolchain.data.apart import without_copies
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.evaluate.confidence import Report, calibration_error, fit_temperature
+from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
 from edgemeta.toolchain.evaluate.rejection import MOST_LOST, fit_threshold
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.reject.evidence import features, with_evidence, with_means, without_rejection

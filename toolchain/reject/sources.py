@@ -1,11 +1,12 @@
 """Where known and foreign pictures come from: the paths of `edgemeta model reject`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.graph import Model
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.toolchain.data.dataset import NUMBERS, Dataset, Split, is_dataset, load_dataset
@@ -17,9 +18,6 @@ MOST = 3000
 """Greatest number of pictures or frames used of one path of foreign pictures."""
 KNOWN = 10_000
 """Greatest number of pictures used of one path of known pictures, equally many of each class."""
-
-Report = Callable[[str], None]
-"""Called with one sentence for each picture that is left out."""
 
 
 def labelled(path: Path, model: Model, split: Split, report: Report) -> Dataset:

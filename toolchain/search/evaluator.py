@@ -1,7 +1,6 @@
 """Accuracy of integer networks on a growing part of the held-out images, and what a trial needs to be built."""
 
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
@@ -37,8 +37,6 @@ from edgemeta.toolchain.train.requirements import require_torch
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.search.trial_training import TrialTrainer
-
-Report = Callable[[str], None]
 
 _BATCH = 250
 _TIMED_RUNS = 200

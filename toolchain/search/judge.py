@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.graph import Model
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.errors import QuantizeError

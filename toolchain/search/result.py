@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.callbacks import Report
 from edgemeta.model.file import save
 from edgemeta.model.self_test import with_self_test
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.quantize.bit_network import Bits
 from edgemeta.toolchain.search.config import DEVICE_GOALS, SearchConfig

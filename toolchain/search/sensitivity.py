@@ -11,13 +11,14 @@ Workers share the measurements: each takes the next one that the study does not 
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.quantize.bit_network import BitNetwork
 from edgemeta.toolchain.search.budget import Budget, Choice
 from edgemeta.toolchain.search.config import SearchConfig
@@ -26,8 +27,6 @@ from edgemeta.toolchain.search.objective import FEATURES, WEIGHTS, Costs, bits_o
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
-
-Progress = Callable[[int, int], None]
 
 _BASE = "greatest"
 _PRICES = np.geomspace(1e-4, 1e4, 400)

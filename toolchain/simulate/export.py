@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import FixedWeights, Weights
@@ -26,7 +27,7 @@ from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
-from edgemeta.toolchain.quantize.ranges import RangeRule, Stage, Statistics
+from edgemeta.toolchain.quantize.ranges import RangeRule, Statistics
 from edgemeta.toolchain.quantize.types import encoded, tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 from edgemeta.toolchain.simulate.prepare import accumulations_of, quantizers_of
@@ -40,7 +41,7 @@ _RANGES: RangeRule = "mse"
 """Rule for the ranges that nothing observed."""
 
 
-def export(network: TorchNetwork, model: FloatModel, images: PreparedImages, stage: Stage | None = None) -> Model:
+def export(network: TorchNetwork, model: FloatModel, images: PreparedImages, stage: Progress | None = None) -> Model:
     """The integer model of a prepared network in evaluation mode.
 
     model: the same network as a float graph with layers of the same names, batch norms apart, and weights as rounded.

@@ -18,7 +18,7 @@ from edgemeta.toolchain.number_formats.formats import Block, Float32
 from edgemeta.toolchain.simulate.accumulate import Accumulation, check_accumulator
 from edgemeta.toolchain.simulate.calls import check_attention, watch_first_passes
 from edgemeta.toolchain.simulate.layers import channels, check_layer, layers_of, rounds
-from edgemeta.toolchain.simulate.quantizer import COUNTER, Progress, Quantizer, Role
+from edgemeta.toolchain.simulate.quantizer import COUNTER, Quantizer, Role, StepCounter
 from edgemeta.toolchain.simulate.rounded_weight import QUANTIZERS, WeightGradient, round_weight, watch_passes
 from edgemeta.toolchain.simulate.rules import Rules, load_rules
 
@@ -39,8 +39,8 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
     check_attention(model, rules)
     for name, layer in layers.items():
         check_layer(name, layer, rules.formats_of(name))
-    progress = Progress(model, rules.seed)
-    watch_passes(model, progress)
+    steps = StepCounter(model, rules.seed)
+    watch_passes(model, steps)
     number = 0
     for name, layer in layers.items():
         quantizers: dict[str, Quantizer] = {}
@@ -48,10 +48,10 @@ def prepare(model: nn.Module, rules: Rules | Path | Mapping[str, Any]) -> nn.Mod
             number += 1
             if rounds(layer, role, kind):
                 of_channels = channels(layer, role, isinstance(kind, Block))
-                quantizers[role] = Quantizer(kind, role, rules.roundings, progress, number, *of_channels)  # type: ignore[arg-type]
-        _attach(layer, quantizers, _accumulator_of(rules, name, layer), progress)
+                quantizers[role] = Quantizer(kind, role, rules.roundings, steps, number, *of_channels)  # type: ignore[arg-type]
+        _attach(layer, quantizers, _accumulator_of(rules, name, layer), steps)
     watch_first_passes(model, layers, rules)
-    model.register_forward_pre_hook(partial(_advance, progress))
+    model.register_forward_pre_hook(partial(_advance, steps))
     return model
 
 
@@ -67,14 +67,14 @@ def quantizers_of(model: nn.Module) -> dict[tuple[str, Role], Quantizer]:
 @contextmanager
 def rounded_weights(model: nn.Module) -> Iterator[None]:
     """While it lasts, `weight` of a prepared network's layers is what they compute with, not the parameter."""
-    shared = {quantizer.progress for quantizer in quantizers_of(model).values()}
-    for progress in shared:
-        progress.passes += 1
+    shared = {quantizer.steps for quantizer in quantizers_of(model).values()}
+    for steps in shared:
+        steps.passes += 1
     try:
         yield
     finally:
-        for progress in shared:
-            progress.passes -= 1
+        for steps in shared:
+            steps.passes -= 1
 
 
 def accumulations_of(model: nn.Module) -> dict[str, Accumulation]:
@@ -99,12 +99,12 @@ def _accumulator_of(rules: Rules, name: str, layer: nn.Module) -> Accumulation |
 
 
 def _attach(
-    layer: nn.Module, quantizers: dict[str, Quantizer], accumulator: Accumulation | None, progress: Progress
+    layer: nn.Module, quantizers: dict[str, Quantizer], accumulator: Accumulation | None, steps: StepCounter
 ) -> None:
     parts: dict[str, nn.Module] = {**quantizers} if accumulator is None else {**quantizers, "accumulator": accumulator}
     layer.add_module(QUANTIZERS, nn.ModuleDict(parts))
     if "weight" in quantizers:
-        round_weight(layer, progress)
+        round_weight(layer, steps)
     if "activation" in quantizers:
         layer.register_forward_pre_hook(partial(_round_input, quantizers["activation"]), with_kwargs=True)
     if accumulator is not None:
@@ -143,6 +143,6 @@ def _round_gradient(quantizer: Quantizer, _layer: nn.Module, _inputs: tuple[Tens
         output.register_hook(quantizer)  # type: ignore[no-untyped-call]
 
 
-def _advance(progress: Progress, model: nn.Module, _inputs: object) -> None:
+def _advance(steps: StepCounter, model: nn.Module, _inputs: object) -> None:
     if model.training:
-        progress.advance()
+        steps.advance()

@@ -41,7 +41,7 @@ COUNTER = "simulation_counter"
 """Name of the buffer of a prepared network that holds its seed and its step."""
 
 
-class Progress:
+class StepCounter:
     """What all quantizers of a network share: seed, step, and which rows of the whole batch this worker has.
 
     The step is the number of forward passes in training; seed and step are a buffer of the network, saved with it. Rows
@@ -123,7 +123,7 @@ class Quantizer(nn.Module):
         kind: Scalable | Block,
         role: Role,
         roundings: Roundings,
-        progress: Progress,
+        steps: StepCounter,
         number: int,
         axis: int = 1,
         channels: int = 1,
@@ -133,7 +133,7 @@ class Quantizer(nn.Module):
         self.statistics: Statistics | None = None
         self.keeps = False
         self._kept: tuple[Tensor, Tensor] | None = None
-        self.progress = progress
+        self.steps = steps
         self._key = grid_key(grid_of(kind))
         self._fields = kind.model_dump_json(exclude_defaults=True)  # here, as compilers do not see through it
         self._per_channel = isinstance(kind, Integer) and kind.per_channel
@@ -182,7 +182,7 @@ class Quantizer(nn.Module):
             return y if keeps_float32 else y.to(x.dtype)
         found = self._scales_for(x)
         rounding = self.roundings.training if self.training else self.roundings.evaluation
-        counter = self.progress.counter_of(self.number, self._in_rows)
+        counter = self.steps.counter_of(self.number, self._in_rows)
         y, inside = round_tensor(
             x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
         )
@@ -205,7 +205,7 @@ class Quantizer(nn.Module):
         """
         rounding = self.roundings.evaluation
         found = self._scales_for(x)
-        counter = self.progress.counter_of(self.number, self._in_rows)
+        counter = self.steps.counter_of(self.number, self._in_rows)
         y, _ = round_tensor(
             x, found.scale, found.lowest, found.highest, counter, self._key, rounding, self._axis_of(x), self._block
         )

@@ -13,31 +13,31 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from edgemeta.toolchain.simulate.layers import originals
-from edgemeta.toolchain.simulate.quantizer import Progress, Quantizer
+from edgemeta.toolchain.simulate.quantizer import Quantizer, StepCounter
 
 QUANTIZERS = "simulated"
 """Attribute of each prepared layer: a ModuleDict of its quantizers by role."""
 
 
-def watch_passes(module: nn.Module, progress: Progress) -> None:
-    """Have `progress` know when the module computes: from then on `weight` is rounded."""
-    module.register_forward_pre_hook(partial(_enter, progress), prepend=True)
-    module.register_forward_hook(partial(_leave, progress), always_call=True)
+def watch_passes(module: nn.Module, steps: StepCounter) -> None:
+    """Have `steps` know when the module computes: from then on `weight` is rounded."""
+    module.register_forward_pre_hook(partial(_enter, steps), prepend=True)
+    module.register_forward_hook(partial(_leave, steps), always_call=True)
 
 
-def round_weight(layer: nn.Module, progress: Progress) -> None:
+def round_weight(layer: nn.Module, steps: StepCounter) -> None:
     """Have the layer compute with the weights that its quantizer gives. Other parametrizations come first."""
     kind: Any = type(layer)
     layer.__class__ = _rounding_class(kind)
-    watch_passes(layer, progress)
+    watch_passes(layer, steps)
 
 
-def _enter(progress: Progress, _module: nn.Module, _inputs: object) -> None:
-    progress.passes += 1
+def _enter(steps: StepCounter, _module: nn.Module, _inputs: object) -> None:
+    steps.passes += 1
 
 
-def _leave(progress: Progress, _module: nn.Module, _inputs: object, _output: object) -> None:
-    progress.passes -= 1
+def _leave(steps: StepCounter, _module: nn.Module, _inputs: object, _output: object) -> None:
+    steps.passes -= 1
 
 
 class _RoundedWeight(nn.Module):
@@ -64,7 +64,7 @@ def _rounding_class(base: Any) -> type[nn.Module]:
         else:
             found = nn.Module.__getattr__(layer, "weight")  # type: ignore[assignment]
         quantizer = getattr(layer, QUANTIZERS).weight
-        rounded: Tensor = quantizer(found) if quantizer.progress.passes else found
+        rounded: Tensor = quantizer(found) if quantizer.steps.passes else found
         return rounded
 
     def put(layer: Any, value: Tensor) -> None:

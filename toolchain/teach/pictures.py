@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.graph import Model
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
-from edgemeta.toolchain.data.class_folders import ClassFolders, Report
+from edgemeta.toolchain.data.class_folders import ClassFolders
 from edgemeta.toolchain.data.picture_files import read_pictures
 from edgemeta.toolchain.errors import TeachError
 from edgemeta.toolchain.quantize.run import integer_session
@@ -30,8 +31,6 @@ _SHAPES = 16
 
 Region = Callable[[Frame], Frame]
 """Takes the part of a frame that counts."""
-Moved = Callable[[int, int], None]
-"""Is called with how many pictures are done, of how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class Pictures:
 
 
 def look_at(
-    files: ClassFolders, network: Model, plan: Plan, region: Region | None, report: Report, moved: Moved
+    files: ClassFolders, network: Model, plan: Plan, region: Region | None, report: Report, progress: Progress
 ) -> Pictures:
     """Run the network, whose outputs are the plan's tensors, on all views of all pictures.
 
@@ -86,7 +85,7 @@ def look_at(
             small = cv2.resize(frame, (THUMBNAIL, THUMBNAIL), interpolation=cv2.INTER_AREA)
             thumbnails.append(small.astype(np.int16))
             kept.append(number)
-            moved(number + 1, len(files))
+            progress(number + 1, len(files))
     y = files.y[kept]
     _check_counts(files, y)
     stacked = {name: np.stack(made) for name, made in sums.items()}

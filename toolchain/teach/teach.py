@@ -11,12 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Classification, Rejection
-from edgemeta.toolchain.data.class_folders import Report, list_class_folders
+from edgemeta.toolchain.data.class_folders import list_class_folders
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.confidence import fit_doubtful_temperature
 from edgemeta.toolchain.evaluate.rejection import fit_logit_threshold
@@ -36,8 +37,8 @@ from edgemeta.toolchain.teach.table import make_table
 from edgemeta.toolchain.teach.validation import Choice, Validated, Validation
 
 Crop = Literal["full", "center"]
-Stage = Literal["pictures", "fits"]
-ProgressCallback = Callable[[Stage, int, int], None]
+TeachStage = Literal["pictures", "fits"]
+TeachProgress = Callable[[TeachStage, int, int], None]
 """Is called with a stage, how many of its parts are done, and of how many."""
 
 
@@ -67,7 +68,7 @@ class Taught:
     choice: Choice
 
 
-def teach(folder: Path, backbone: Model, settings: Settings, report: Report, progress: ProgressCallback) -> Taught:
+def teach(folder: Path, backbone: Model, settings: Settings, report: Report, progress: TeachProgress) -> Taught:
     """Teach a model the classes of a folder. report: is called with a sentence for what is left out.
 
     Raises DataError for a folder with fewer than two classes or without pictures, TeachError for a class with too few

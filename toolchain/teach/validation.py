@@ -5,13 +5,14 @@ out its own folds in turn; so no held-out picture has a say in the network that 
 squared error of the regression, in which every class counts the same: it is smoother than the number of right answers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product, starmap
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.teach.folds import FOLDS
 from edgemeta.toolchain.teach.head import Head, Linear, linear, quantized, step_for
 from edgemeta.toolchain.teach.ridge import STRENGTHS, Coefficients, class_weights, solve
@@ -46,10 +47,10 @@ class Validated:
 
 
 class Validation:
-    """Fits on parts of a table. fold: of each picture. moved: is called with how many fits are done, of how many."""
+    """Fits on parts of a table. fold: of each picture. progress: of the fits."""
 
-    def __init__(self, table: Table, fold: NDArray[np.int64], moved: Callable[[int, int], None]) -> None:
-        self._table, self._fold, self._moved = table, fold, moved
+    def __init__(self, table: Table, fold: NDArray[np.int64], progress: Progress) -> None:
+        self._table, self._fold, self._progress = table, fold, progress
         self._rows = table.standardized()
         self._products = self._rows @ self._rows.T
         self._errors: dict[tuple[frozenset[int], Choice, int], float] = {}
@@ -61,7 +62,7 @@ class Validation:
         pairs = list(combinations(range(FOLDS), 2))
         for done, held in enumerate([*pairs, *((k,) for k in range(FOLDS))], 1):
             self._measure(frozenset(held))
-            self._moved(done, len(pairs) + FOLDS)
+            self._progress(done, len(pairs) + FOLDS)
         everything = frozenset(range(FOLDS))
         choice = self._best(frozenset(), everything)
         final = self._linear(frozenset(), choice)

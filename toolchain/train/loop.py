@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemeta.toolchain.progress import Reporter, Stage
+from edgemeta.toolchain.progress import Reporter, TrainingStage
 from edgemeta.toolchain.train.checkpoint import RunIdentity, load_checkpoint, save_checkpoint
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.workers import ALONE, Workers
@@ -50,7 +50,7 @@ class Training(Generic[N]):
     workers: the processes that share the batches; all of them have the same network after a step.
     """
 
-    stage: Stage
+    stage: TrainingStage
     network: N
     step: OptimizerStep
     epochs: int

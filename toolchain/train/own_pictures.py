@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
 from edgemeta.toolchain.float_model.forward import logits

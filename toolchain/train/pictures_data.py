@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.apart import check_apart
-from edgemeta.toolchain.data.class_folders import ClassFolders, Report, is_class_folder
+from edgemeta.toolchain.data.class_folders import ClassFolders, is_class_folder
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.data.labelled_images import in_labels

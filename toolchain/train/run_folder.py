@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from edgemeta.model.atomic_write import atomic_file, write_atomically
-from edgemeta.toolchain.data.class_folders import Report
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.progress import Reporter, Stage
+from edgemeta.toolchain.progress import Reporter, TrainingStage
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_BLEND, STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
@@ -120,7 +120,7 @@ def _numbers(start: int, images: int) -> NDArray[np.int64]:
 
 
 def _distillation(
-    stage: Stage,
+    stage: TrainingStage,
     network: TorchNetwork,
     part: StudentRecipe,
     seed: int,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.apart import check_apart
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
 from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.float_model.file import save_float_model

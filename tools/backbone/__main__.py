@@ -15,7 +15,7 @@ from pathlib import Path
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_alternates, load_dataset
 from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from tools.backbone.recipe import BackboneRecipe
 
 
@@ -59,7 +59,7 @@ def _train(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}: written after {recipe.epochs} epochs")
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: TrainingEvent) -> None:
     accuracy = "" if progress.accuracy is None else f", {progress.accuracy:.1f} % of held-out images"
     loss = float("nan") if progress.loss is None else progress.loss
     place = f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}"

@@ -1,7 +1,7 @@
 """Trains the backbone: each step, two half batches of views; their loss joins the labels and the teacher's maps."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.class_folders import list_class_folders
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.picture_files import read_pictures
@@ -58,7 +59,7 @@ class Pictures:
         return digest.hexdigest()
 
 
-def read_photographs(folder: Path, report: Callable[[str], None]) -> list[Picture]:
+def read_photographs(folder: Path, report: Report) -> list[Picture]:
     """Pixels uint8 [H, W, 3] RGB of the pictures in the folders of a folder; their names say nothing here."""
     files = list_class_folders(folder, report, least_classes=1)
     return [np.ascontiguousarray(pixels[..., ::-1]) for _, pixels in read_pictures(files, report)]

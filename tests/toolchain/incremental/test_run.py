@@ -17,7 +17,7 @@ from edgemeta.toolchain.errors import CheckpointError, FloatModelError, Quantize
 from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.run import integer_network, parts, range_images, retrained
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.train.checkpoint import weights_digest
 
@@ -32,7 +32,7 @@ class KilledError(Exception):
 def test_a_continued_run_has_the_same_bits(tmp_path: Path, small: FloatModel, images: Dataset, epoch: int) -> None:
     whole = retrained(small, SETTINGS, images, _folder(tmp_path / "whole"))
 
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.epoch == epoch:
             raise KilledError
 

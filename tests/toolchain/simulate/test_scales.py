@@ -12,7 +12,7 @@ from edgemeta.toolchain.number_formats.formats import PRESETS, Block, FixedPoint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.simulate.quantizer import Progress, Quantizer, Roundings  # noqa: E402
+from edgemeta.toolchain.simulate.quantizer import Quantizer, Roundings, StepCounter  # noqa: E402
 from edgemeta.toolchain.simulate.scales import scales  # noqa: E402
 
 finite = st.floats(-(2.0**100), 2.0**100, width=32).filter(lambda value: value == 0 or abs(value) > 2.0**-100)
@@ -66,7 +66,7 @@ def test_a_shared_exponent_is_the_least_that_limits_nothing(kind: FlexFloat, lar
 
 def test_a_shared_exponent_does_not_bend_sums() -> None:
     """The gradient of a softmax sums to 0: not if -1.9 becomes -1.75, the greatest number of its binade."""
-    quantizer = Quantizer(PRESETS["flexfp8_e5m2_shared"], "gradient", Roundings(), Progress(torch.nn.Module(), 0), 1)
+    quantizer = Quantizer(PRESETS["flexfp8_e5m2_shared"], "gradient", Roundings(), StepCounter(torch.nn.Module(), 0), 1)
     x = torch.tensor([-1.9, 0.9, 0.5, 0.5]).repeat(10000, 1)
     assert abs(float(quantizer(x).sum(1).mean())) < 0.01
 
@@ -106,7 +106,7 @@ def test_blocks_as_in_the_specification_of_microscaling(name: str) -> None:
     }[name]
     rng = np.random.default_rng(1)
     x = np.ldexp(rng.normal(size=(50, 70)), rng.integers(-9, 9, (50, 70))).astype(np.float32)
-    quantizer = Quantizer(kind, "activation", Roundings(), Progress(torch.nn.Module(), 0), 1).eval()
+    quantizer = Quantizer(kind, "activation", Roundings(), StepCounter(torch.nn.Module(), 0), 1).eval()
     found = quantizer(torch.from_numpy(x)).numpy()
     for row in range(50):
         for start in (0, 32, 64):

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.progress import Progress, Reporter, read_log
+from edgemeta.toolchain.progress import Reporter, TrainingEvent, read_log
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
@@ -116,7 +116,7 @@ def test_a_continued_run_ends_like_an_uninterrupted_one(
 ) -> None:
     whole = run_epochs(small_training(), tmp_path / "whole.pt", IDENTITY, Reporter(tmp_path / "log", None))
 
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.epoch == stop:
             raise StoppedError
 
@@ -138,7 +138,7 @@ def test_the_best_epoch_is_kept_also_over_an_interruption(
         seen.append(everything(network))
         return accuracies[len(seen) - 1]
 
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.epoch == 3:
             raise StoppedError
 
@@ -175,7 +175,7 @@ def test_a_process_killed_between_a_checkpoint_and_its_report(
 
 
 def test_measuring_and_reports(tmp_path: Path, small_training: Callable[..., Training[nn.Linear]]) -> None:
-    events: list[Progress] = []
+    events: list[TrainingEvent] = []
     training = small_training(evaluate_every=3, report_every=1, first_epoch=4, all_epochs=8)
     run_epochs(training, tmp_path / "a.pt", IDENTITY, Reporter(tmp_path / "log", events.append))
     assert [(e.epoch, e.epochs, e.step) for e in events] == [(n, 8, s) for n in (5, 6, 7, 8) for s in (1, 2)]

@@ -14,7 +14,7 @@ import torch
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.errors import CheckpointError, DataError, FloatModelError, RecipeError
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.train.designs import Wishes
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
 
@@ -47,7 +47,7 @@ def test_it_learns_and_says_what_it_was_made_of(
     tmp_path: Path, learn: Callable[..., PicturesResult], make_pictures: Callable[..., Path]
 ) -> None:
     test = make_pictures(tmp_path / "later", count=4, seed=9)
-    events: list[Progress] = []
+    events: list[TrainingEvent] = []
     result = learn(test=test, progress=events.append, epochs=20)
     assert result.test is not None
     assert (result.name, result.network, result.size) == ("resnet8-w0.25-gate", "resnet8-w0.25", 24)
@@ -73,7 +73,7 @@ def test_it_learns_and_says_what_it_was_made_of(
 def test_a_continued_run_writes_the_file_of_an_uninterrupted_one(
     tmp_path: Path, learn: Callable[..., PicturesResult]
 ) -> None:
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.epoch == 3:
             raise StoppedError
 
@@ -146,7 +146,7 @@ def test_the_shipped_float_network_can_be_the_start(learn: Callable[..., Picture
 def test_what_is_wrong_is_said_before_the_training(
     tmp_path: Path, learn: Callable[..., PicturesResult], make_pictures: Callable[..., Path]
 ) -> None:
-    events: list[Progress] = []
+    events: list[TrainingEvent] = []
     with pytest.raises(CheckpointError, match="there is no folder"):
         learn(out=tmp_path / "missing" / "m.safetensors", progress=events.append)
     with pytest.raises(DataError, match="is no label of the model"):

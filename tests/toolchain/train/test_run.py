@@ -10,7 +10,7 @@ import torch
 
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError, DataError
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.recipe import Recipe, recipe_from
 from edgemeta.toolchain.train.run import train_network
@@ -50,7 +50,7 @@ def run(
     entries: object = RECIPE,
     test: Dataset | None = None,
 ) -> TorchNetwork:
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if stop == (event.stage, event.epoch):
             raise StoppedError
 

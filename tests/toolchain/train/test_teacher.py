@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgemeta.toolchain.errors import CheckpointError
-from edgemeta.toolchain.progress import Progress, Reporter
+from edgemeta.toolchain.progress import Reporter, TrainingEvent
 from edgemeta.toolchain.train.augment import STREAM_VIEWS, ImageBank, draw_view
 from edgemeta.toolchain.train.batches import logits_of
 from edgemeta.toolchain.train.recipe import recipe_from
@@ -24,7 +24,7 @@ def test_triangle() -> None:
 def test_the_mean_logits_of_all_views_are_stored(tmp_path: Path, pixels: Any) -> None:
     recipe = recipe_from({"teacher": {"views": 3, "count": 2}}, "r")
     teacher, bank = Teacher((8, 8)), ImageBank(pixels, 1)
-    events: list[Progress] = []
+    events: list[TrainingEvent] = []
     reporter = Reporter(tmp_path / "log.jsonl", events.append)
     mean = teacher_logits(recipe, 1, teacher, bank, tmp_path, "data", reporter)
     views = [draw_view(recipe.seed, STREAM_VIEWS, k, 20, 1, 0.5) for k in range(3)]

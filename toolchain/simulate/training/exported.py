@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.file import save as save_model
 from edgemeta.model.graph import Model
 from edgemeta.model.self_test import with_self_test
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.evaluate.classification import evaluate
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RANGE_IMAGES = 200
 """Training images for the ranges of the tensors that no rule observed."""
 
-BeginStage = Callable[[str], Callable[[int, int], None]]
+BeginStage = Callable[[str], Progress]
 """Begins a stage of this name, and returns what is called with (images done, all images)."""
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def _trained_network(job: Job, folder: Path) -> "TorchNetwork":
     return network.eval()
 
 
-def integer_model(network: "TorchNetwork", job: Job, name: str, stage: Callable[[int, int], None]) -> Model:
+def integer_model(network: "TorchNetwork", job: Job, name: str, stage: Progress) -> Model:
     """The integers of a job's trained network. stage: called with (images done, all images). Raises SimulateError."""
     from edgemeta.toolchain.simulate.export import export
     from edgemeta.toolchain.simulate.prepare import rounded_weights

@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgemeta.model.callbacks import Report
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.apart import check_apart
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.float_model.file import load_float_model

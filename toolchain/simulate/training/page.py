@@ -7,7 +7,7 @@ from pathlib import Path
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.number_formats.formats import name_of
-from edgemeta.toolchain.progress import Progress, read_log
+from edgemeta.toolchain.progress import TrainingEvent, read_log
 from edgemeta.toolchain.simulate.rules import ROLES
 from edgemeta.toolchain.simulate.training.config import NetworkConfig, TrainingConfig
 
@@ -29,13 +29,13 @@ def write_page(folder: Path, log: Path, config: TrainingConfig) -> None:
     write_atomically(folder / "curves.html", page.encode())
 
 
-def finished_epochs(log: Path) -> list[Progress]:
+def finished_epochs(log: Path) -> list[TrainingEvent]:
     """The epochs in their order; of one that is logged twice, the newest line."""
     newest = {event.epoch: event for event in read_log(log)}
     return [newest[epoch] for epoch in sorted(newest)]
 
 
-def charts(epochs: list[Progress]) -> tuple[LineChart, LineChart]:
+def charts(epochs: list[TrainingEvent]) -> tuple[LineChart, LineChart]:
     """Accuracy and loss by epoch."""
     accuracy = [(event.epoch, event.accuracy) for event in epochs if event.accuracy is not None]
     loss = [(event.epoch, event.loss) for event in epochs if event.loss is not None]
@@ -45,7 +45,7 @@ def charts(epochs: list[Progress]) -> tuple[LineChart, LineChart]:
     )
 
 
-def _page(name: str, config: TrainingConfig, epochs: list[Progress], drawn: tuple[LineChart, ...]) -> str:
+def _page(name: str, config: TrainingConfig, epochs: list[TrainingEvent], drawn: tuple[LineChart, ...]) -> str:
     newest = epochs[-1]
     settings = [
         *((key, value) for key, value in config.model_dump(exclude={"network", "rules", "rounding"}).items()),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.charts import require_matplotlib
-from edgemeta.toolchain.data.class_folders import Report
-from edgemeta.toolchain.progress import Progress, ProgressCallback, Reporter
+from edgemeta.toolchain.progress import ProgressCallback, Reporter, TrainingEvent
 from edgemeta.toolchain.simulate.training.config import TrainingConfig, load_config
 from edgemeta.toolchain.simulate.training.job import Job, open_job
 from edgemeta.toolchain.simulate.training.page import write_page
@@ -106,7 +106,7 @@ def _trained(job: Job, folder: Path, workers: "Workers", progress: ProgressCallb
     workers.require_same("data set", identity.data)
     log = folder / "log.jsonl"
 
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.step == event.steps:
             write_page(folder, log, config)
         if progress is not None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.boxed_images import boxed_part, load_boxed_images, save_boxed_images
-from edgemeta.toolchain.data.class_folders import Report
 from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.detection import evaluate_float_detector

@@ -9,7 +9,7 @@ import pytest
 
 from edgemeta.toolchain.errors import CheckpointError, DataError, SimulateError
 from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.simulate.training.train import SimulatedTraining, train_simulated
 
 
@@ -18,7 +18,7 @@ class StoppedError(Exception):
 
 
 def train(config: Path, data: tuple[Path, Path], folder: Path, stop: int | None = None) -> SimulatedTraining:
-    def watch(event: Progress) -> None:
+    def watch(event: TrainingEvent) -> None:
         if event.epoch == stop:
             raise StoppedError
 

@@ -11,7 +11,7 @@ from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images,
 from edgemeta.toolchain.errors import CheckpointError, DataError
 from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
 from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.progress import Progress
+from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 
 SIZE = 64
@@ -90,7 +90,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(files: Path, tmp_path: Path) -> 
     whole = trained(files, tmp_path, 3)
     weights = load_float_model(whole.path)
 
-    def stop(event: Progress) -> None:
+    def stop(event: TrainingEvent) -> None:
         if event.epoch == 2 and event.step == event.steps:
             raise _StoppedError
 
