@@ -44,8 +44,8 @@ def measure(folder: Path, pictures_per_second: float, turns: int) -> dict[str, A
     path.write_text(yaml.safe_dump(config))
     errors: list[BaseException] = []
     service = Service(prepare(path), errors.append)
-    assert service.collection is not None
-    collector = service.collection.collector
+    assert service.parts.collection is not None
+    collector = service.parts.collection.collector
     found: dict[bool, list[int]] = {False: [], True: []}
     phase: list[bool | None] = [None]
 
@@ -53,7 +53,7 @@ def measure(folder: Path, pictures_per_second: float, turns: int) -> dict[str, A
         if phase[0] is not None:
             found[phase[0]].append(time.monotonic_ns() - captured.frame.captured_ns)
 
-    service._worker.frame_listeners.append(on_frame)
+    service.parts.worker.frame_listeners.append(on_frame)
     service.start()
     time.sleep(WARM_UP)
     kept = skipped = 0
@@ -69,7 +69,7 @@ def measure(folder: Path, pictures_per_second: float, turns: int) -> dict[str, A
         hold = collector.state("front")
         if collecting and hold is not None:
             kept, skipped = kept + hold.kept, skipped + hold.skipped
-    superseded = service.snapshot().cameras["front"].counts.dropped.superseded
+    superseded = service.parts.snapshot().cameras["front"].counts.dropped.superseded
     service.stop(Deadline(2.0))
     assert errors == [], errors
     return {

@@ -116,7 +116,7 @@ def measure(folder: Path, enabled: bool, pages: int, seconds: float) -> dict[str
         assert viewer.stdout is not None
         assert viewer.stdout.readline() == "open\n"
     time.sleep(WARM_UP)
-    found = spent(seconds, lambda: service.health().frames)
+    found = spent(seconds, lambda: service.parts.health().frames)
     for viewer in viewers:
         viewer.kill()
         viewer.wait()

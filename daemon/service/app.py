@@ -54,14 +54,14 @@ class App:
         self._signals = signals
         self._errors: list[BaseException] = []
         self._service = service = Service(plan, self._on_fatal)
-        self._watchdog = Watchdog(notifier, service.health, self._on_fatal)
+        self._watchdog = Watchdog(notifier, service.parts.health, self._on_fatal)
         self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
-        config = plan.config
-        commands = Commands(changes, service.publisher, service.identity, config.mqtt.base_topic, config.cameras)
+        config, parts = plan.config, service.parts
+        commands = Commands(changes, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras)
         handlers = {RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}
         service.register_commands(handlers, commands.refuse)
-        if service.collection is not None:
-            service.collection.use = TaughtModels(changes, service.collection).use
+        if parts.collection is not None:
+            parts.collection.use = TaughtModels(changes, parts.collection).use
 
     @property
     def failed(self) -> bool:

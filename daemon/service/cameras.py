@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
@@ -14,12 +14,13 @@ from edgemeta.daemon.metrics.load import LoadMonitor, Progress
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.daemon.runtime.deadline import Deadline
-from edgemeta.daemon.service.plan import Plan
+from edgemeta.daemon.service.plan import InUse, Plan
 
 END_WITHIN = 0.5
 """Seconds that a reload waits for the cameras that it restarts."""
 
 
+@dataclass(eq=False)
 class Cameras:
     """All cameras of one service, and the load that they are. Any thread may read.
 
@@ -27,23 +28,17 @@ class Cameras:
     with each new status. load: measured from `load.start` on.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        frames: LatestFrames,
-        counters: Mapping[str, FrameCounters],
-        refusal: Callable[[str], str | None],
-        publish: Callable[[str, CameraStatus], None],
-        on_fatal: Callable[[BaseException], None],
-    ) -> None:
-        self._frames = frames
-        self._counters = counters
-        self._refusal = refusal
-        self._publish = publish
-        self._on_fatal = on_fatal
-        self.load = LoadMonitor(self._progress, on_fatal)
+    _in_use: InUse
+    _frames: LatestFrames
+    _counters: Mapping[str, FrameCounters]
+    _refusal: Callable[[str], str | None]
+    _publish: Callable[[str, CameraStatus], None]
+    _on_fatal: Callable[[BaseException], None]
+
+    def __post_init__(self) -> None:
+        self.load = LoadMonitor(self._progress, self._on_fatal)
         self._openings = Openings(lambda: self.load.is_starved, self._is_full)
-        self._cameras = {name: self._camera(name, plan) for name in plan.config.cameras}
+        self._cameras = {name: self._camera(name) for name in self._in_use.plan.config.cameras}
 
     def start(self) -> None:
         """Start all cameras."""
@@ -59,9 +54,9 @@ class Cameras:
         """Wait for all cameras together; one that hangs is abandoned."""
         _join(self._cameras.values(), deadline)
 
-    def end_changed(self, before: Plan, after: Plan) -> list[str]:
-        """End the cameras that the change of the plan restarts, and wait for them; return their names."""
-        old = before.config.cameras
+    def end_changed(self, after: Plan) -> list[str]:
+        """End the cameras that a change to another plan restarts, and wait for them; return their names."""
+        old = self._in_use.plan.config.cameras
         names = [name for name, config in after.config.cameras.items() if config.requires_restart(old[name])]
         ending = [self._cameras[name] for name in names]
         for camera in ending:
@@ -69,10 +64,10 @@ class Cameras:
         _join(ending, Deadline(END_WITHIN))
         return names
 
-    def restart(self, names: Collection[str], plan: Plan) -> None:
-        """Start cameras that have ended with the keys of a plan."""
+    def restart(self, names: Collection[str]) -> None:
+        """Start cameras that have ended with the keys of the plan in use."""
         for name in names:
-            self._cameras[name] = self._camera(name, plan)
+            self._cameras[name] = self._camera(name)
             self._cameras[name].start()
 
     def status(self, name: str) -> CameraStatus | None:
@@ -91,12 +86,12 @@ class Cameras:
         heartbeats = (camera.heartbeat for camera in self._cameras.values())
         return [problem for heartbeat in heartbeats if (problem := heartbeat.overdue) is not None]
 
-    def snapshots(self, plan: Plan) -> dict[str, CameraSnapshot]:
-        """Return a snapshot of each camera's counters; plan: the one in effect."""
-        return {name: self._snapshot(name, camera, plan) for name, camera in self._cameras.items()}
+    def snapshots(self) -> dict[str, CameraSnapshot]:
+        """Return a snapshot of each camera's counters."""
+        return {name: self._snapshot(name, camera) for name, camera in self._cameras.items()}
 
-    def _snapshot(self, name: str, camera: Camera, plan: Plan) -> CameraSnapshot:
-        last_ns = camera.last_frame_ns
+    def _snapshot(self, name: str, camera: Camera) -> CameraSnapshot:
+        plan, last_ns = self._in_use.plan, camera.last_frame_ns
         age = None if last_ns is None else max(0, time.monotonic_ns() - last_ns) / NS
         return CameraSnapshot(
             counts=camera_stats(self._counters[name], self._frames, name),
@@ -114,7 +109,8 @@ class Cameras:
             appeared=dict(self._counters[name].appeared),
         )
 
-    def _camera(self, name: str, plan: Plan) -> Camera:
+    def _camera(self, name: str) -> Camera:
+        plan = self._in_use.plan
         config = plan.config.cameras[name]
         deliver = self._frames.put_when_free if config.fps == 0 else self._frames.put
         load = CameraLoad(

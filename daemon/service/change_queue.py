@@ -75,7 +75,7 @@ class ChangeQueue:
         self._stopping = False
         self._cancelled_reload: Trigger | None = None
         """Trigger of a reload that was cancelled for a command."""
-        self._watch = FileWatcher(service.plan.path, lambda: self.reload("file"), on_fatal)
+        self._watch = FileWatcher(service.in_use.plan.path, lambda: self.reload("file"), on_fatal)
         self._thread = guarded_thread("changes", self._run, on_fatal)
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class ChangeQueue:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._service.swaps.stop()
+        self._service.parts.swaps.stop()
         self._thread.join(timeout)
 
     def reload(self, trigger: Trigger, answer: Answer = _no_answer) -> None:
@@ -114,7 +114,7 @@ class ChangeQueue:
                 trigger = equal.trigger if request.trigger == "file" else request.trigger
                 request = replace(request, answers=(*equal.answers, *request.answers), trigger=trigger)
             if not is_full:
-                self._service.swaps.cancel("a newer change was requested")
+                self._service.parts.swaps.cancel("a newer change was requested")
                 self._waiting.append(request)
                 self._changed.notify_all()
         if is_full:
@@ -154,7 +154,7 @@ class ChangeQueue:
 
     def _take(self) -> _Request | None:
         """Wait for the next change; None to stop. Meanwhile the last good models are written to disk."""
-        last_good = self._service.last_good
+        last_good = self._service.parts.last_good
         while True:
             last_good.write()
             with self._changed:
@@ -164,16 +164,16 @@ class ChangeQueue:
         with self._changed:
             if self._stopping:
                 return None
-            self._service.swaps.resume()  # requests newer than this one cancel it again
+            self._service.parts.swaps.resume()  # requests newer than this one cancel it again
             return self._waiting.popleft()
 
     def _reload(self, trigger: Trigger) -> ChangeResult:
         self._watch.mark_current()
-        return reload(self._service.plan.path, self._service, trigger, self._before_swap)
+        return reload(self._service.in_use.plan.path, self._service, trigger, self._before_swap)
 
     def _swap_model(self, choose: Callable[[Plan], Plan]) -> ChangeResult:
         try:
-            plan = choose(self._service.plan)
+            plan = choose(self._service.in_use.plan)
         except PlanError as error:
             self._service.report_refused("command", str(error), of_config=False)
             return ChangeResult(False, str(error))

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from edgemeta.daemon.capture.camera import CameraStatus
 from edgemeta.daemon.metrics.load import LoadMonitor
@@ -18,6 +19,7 @@ LASTS = 3.0
 """Seconds after which a problem counts. A camera that reconnects within that time is ready and has no problem."""
 
 
+@dataclass(eq=False)
 class Conditions:
     """The clock, the load, readiness, and the problem of each camera, in a thread of their own.
 
@@ -25,26 +27,22 @@ class Conditions:
     all that is retained with a time. changed: publishes what is said about the service; with a camera, its status.
     """
 
-    def __init__(
-        self,
-        cameras: Collection[str],
-        clock: Clock,
-        load: LoadMonitor,
-        statuses: Callable[[], Mapping[str, CameraStatus | None]],
-        is_ready: Callable[[], bool],
-        again: Callable[[], None],
-        changed: Callable[[str | None], None],
-        on_fatal: Callable[[BaseException], None],
-    ) -> None:
-        self._clock, self._load = clock, load
-        self._statuses, self._is_ready = statuses, is_ready
-        self._again, self._changed = again, changed
-        self._sets = clock.sets
+    _cameras: Collection[str]
+    _clock: Clock
+    _load: LoadMonitor
+    _statuses: Callable[[], Mapping[str, CameraStatus | None]]
+    _is_ready: Callable[[], bool]
+    _again: Callable[[], None]
+    _changed: Callable[[str | None], None]
+    _on_fatal: Callable[[BaseException], None]
+
+    def __post_init__(self) -> None:
+        self._sets = self._clock.sets
         self._ready = Debounced(False, rises=0.0, falls=LASTS)
-        self._problems = {name: Debounced(False, rises=LASTS, falls=LASTS) for name in cameras}
+        self._problems = {name: Debounced(False, rises=LASTS, falls=LASTS) for name in self._cameras}
         self.overloaded: str | None = None
         """What was measured when the service became overloaded; None while it is not."""
-        self._periodic = Periodic("conditions", LOOK_EVERY, self._look, on_fatal)
+        self._periodic = Periodic("conditions", LOOK_EVERY, self._look, self._on_fatal)
 
     def start(self) -> None:
         """Start to look."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.inference.pipeline import FrameResult
@@ -12,16 +13,16 @@ from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
 
 
+@dataclass(eq=False)
 class FramePublisher:
     """Queues the messages of each frame, with its latencies and counters. The worker's thread calls.
 
     counters: of each camera.
     """
 
-    def __init__(self, publisher: Publisher, counters: Mapping[str, FrameCounters], latencies: StageLatencies) -> None:
-        self._publisher = publisher
-        self._counters = counters
-        self._latencies = latencies
+    _publisher: Publisher
+    _counters: Mapping[str, FrameCounters]
+    _latencies: StageLatencies
 
     def publish(self, captured: CapturedFrame, result: FrameResult) -> None:
         """Queue the messages. A withheld frame is counted after its own message was made."""

@@ -28,6 +28,7 @@ from edgemeta.daemon.inference.model_loader import (
 from edgemeta.daemon.inference.readers.labels import listed_labels, reported_labels, unknown_labels
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
+from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.object_checks import object_problems
 from edgemeta.model.errors import EdgemetaError
@@ -65,6 +66,20 @@ class Plan:
     def listed_labels_of(self, camera: str) -> tuple[str, ...]:
         """Labels of a camera that have values of their own in Home Assistant and in the metrics."""
         return listed_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
+
+    @property
+    def device_view(self) -> DeviceView:
+        """What Home Assistant is told about the device."""
+        tasks = {name: loaded.task for name, loaded in self.loaded_models.items()}
+        return view_of(self.config, {name: self.listed_labels_of(name) for name in tasks}, tasks)
+
+
+@dataclass
+class InUse:
+    """What a service runs now; changes replace it. refused: as in `Plan`, also after a swap that failed."""
+
+    plan: Plan
+    refused: str | None
 
 
 @contextmanager

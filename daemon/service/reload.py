@@ -47,7 +47,7 @@ def reload(
 ) -> ChangeResult:
     """Read the config file again and apply it; the result is logged, too."""
     try:
-        plan = prepare(path, service.plan)
+        plan = prepare(path, service.in_use.plan)
     except ConfigError as error:
         log.error("the config was not reloaded; nothing changed:\n%s", error)
         wrong_model = next((each for each in error.mistakes if applies(Config, each.key) is Applies.AFTER_SWAP), None)
@@ -65,7 +65,7 @@ def apply_plan(
     New models are swapped in, which may fail. Models that are then unused are closed. of_config: whether the plan is
     the config file's, rather than a command's.
     """
-    running = service.plan
+    running = service.in_use.plan
     keys = changed_keys(running.config, plan.config)
     replacements = replacements_between(running.loaded_models, plan.loaded_models)
     if replacements and not any(applies(Config, key) is Applies.AFTER_SWAP for key in keys):
@@ -97,11 +97,10 @@ def apply_plan(
         if of_config:
             service.report_settled(trigger)
         else:
-            release(service.plan)
+            release(service.in_use.plan)
     finally:
-        close_all(
-            [*running.loaded_models.values(), *plan.loaded_models.values()], but=service.plan.loaded_models.values()
-        )
+        kept = service.in_use.plan.loaded_models.values()
+        close_all([*running.loaded_models.values(), *plan.loaded_models.values()], but=kept)
     if applied:
         set_up(config.log.level, config.log.format)
     return _summary(applied, [key for key in keys if key not in applied])

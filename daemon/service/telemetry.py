@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgemeta import __version__
@@ -22,33 +23,26 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.service.conditions import Conditions
-from edgemeta.daemon.service.plan import Plan
+from edgemeta.daemon.service.plan import InUse
 
 
+@dataclass(eq=False)
 class Telemetry:
     """Makes and publishes the messages about one service. Any thread may call."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        clock: Clock,
-        publisher: Publisher,
-        link: MqttLink,
-        outbox: Outbox,
-        frames: LatestFrames,
-        counters: Mapping[str, FrameCounters],
-        latencies: StageLatencies,
-        conditions: Conditions,
-    ) -> None:
-        self._who: dict[str, Any] = {"device": identity.device, "boot": identity.boot}
-        self._clock = clock
-        self._publisher = publisher
-        self._link = link
-        self._outbox = outbox
-        self._frames = frames
-        self._counters = counters
-        self._latencies = latencies
-        self._conditions = conditions
+    _in_use: InUse
+    _identity: Identity
+    _clock: Clock
+    _publisher: Publisher
+    _link: MqttLink
+    _outbox: Outbox
+    _frames: LatestFrames
+    _counters: Mapping[str, FrameCounters]
+    _latencies: StageLatencies
+    _conditions: Conditions
+
+    def __post_init__(self) -> None:
+        self._who: dict[str, Any] = asdict(self._identity)
         self._started_ns = self._period_began_ns = time.monotonic_ns()
         self.last_stats: StatsMessage | None = None
         self._swap: SwapMessage | None = None
@@ -64,21 +58,21 @@ class Telemetry:
         """The result in the retained swap message; None before the first."""
         return None if self._swap is None else self._swap.result
 
-    def publish_again(self, plan: Plan, refused: str | None, statuses: Mapping[str, CameraStatus | None]) -> None:
+    def publish_again(self, statuses: Mapping[str, CameraStatus | None]) -> None:
         """Publish with their new times what the broker retains, because the clock was set; `state` comes with a frame.
 
         statuses: of each camera; None before its start.
         """
-        self.publish_info(plan, refused)
+        self.publish_info()
         for camera, status in statuses.items():
             if status is not None:
-                self.publish_status(plan, camera, status)
+                self.publish_status(camera, status)
         if self._swap is not None:
             self._publish_swap(self._swap, self._swap_ended_ns)
 
-    def publish_info(self, plan: Plan, refused: str | None) -> None:
+    def publish_info(self) -> None:
         """Publish what runs, and why a model that the config names is not in use."""
-        self._publisher.send(self._publisher.encode(INFO, self.info(plan, refused)))
+        self._publisher.send(self._publisher.encode(INFO, self.info()))
 
     def publish_stats(self) -> None:
         """Publish the counters and latencies; without a connection those of this period are not sent."""
@@ -87,14 +81,14 @@ class Telemetry:
         if self._publisher.connected:
             self._publisher.send(outgoing)
 
-    def publish_status(self, plan: Plan, camera: str, status: CameraStatus) -> None:
+    def publish_status(self, camera: str, status: CameraStatus) -> None:
         """Publish the status of a camera."""
         message = StatusMessage(
             **self._who,
             camera=camera,
             status=status.state,
             reason=status.reason,
-            source=str(plan.config.cameras[camera].address),
+            source=str(self._in_use.plan.config.cameras[camera].address),
             since=self._clock.utc(status.since_ns),
             clock_synchronized=self._clock.synchronized,
             failures=status.failures,
@@ -129,8 +123,9 @@ class Telemetry:
         report.result, report.reason = result, reason
         self.publish_swap(trigger, report)
 
-    def info(self, plan: Plan, refused: str | None) -> InfoMessage:
+    def info(self) -> InfoMessage:
         """Return the message that says what runs."""
+        plan = self._in_use.plan
         first, *_ = plan.loaded_models.values()
         names = (plan.labels_of(camera) for camera in plan.loaded_models)
         return InfoMessage(
@@ -147,7 +142,7 @@ class Telemetry:
             models={name: loaded.identity for name, loaded in plan.loaded_models.items()},
             tasks={name: loaded.task for name, loaded in plan.loaded_models.items()},
             overloaded=self._conditions.overloaded,
-            model_refused=refused,
+            model_refused=self._in_use.refused,
         )
 
     def _stats(self) -> StatsMessage:

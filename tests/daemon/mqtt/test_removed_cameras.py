@@ -139,7 +139,7 @@ def test_a_clearing_is_sent_once_and_not_at_every_connect(broker: Any, make_subs
     broker.start()
     again = make_subscriber(broker.port)
     again.wait("front/frame", 20)
-    assert service._link.connects == 2
+    assert service.parts.link.connects == 2
     assert again.on("gone/status") == []
 
 
@@ -175,7 +175,9 @@ def test_without_permission_to_read_the_service_still_runs(
     watcher = make_subscriber(broker.port, username="watcher", password="")
     watcher.publish(f"{BASE}/test/gone/status", status("test", "gone"), retain=True)
     service = serve(**keys_of(broker, "front"))
-    wait_until(lambda: service._link.connected and service._link.listeners[-1]._over_at is None, "the reading's end")
+    wait_until(
+        lambda: service.parts.link.connected and service.parts.link.listeners[-1]._over_at is None, "the reading's end"
+    )
     watcher.wait("front/frame", 5)
     assert [message.payload for message in watcher.on("gone/status")] != [b""]
 

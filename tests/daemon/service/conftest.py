@@ -120,7 +120,7 @@ class Running:
         self._write = write
         self.keys = keys
         self.newest: dict[str, FrameResult] = {}
-        service._worker.frame_listeners.append(self._note)
+        service.parts.worker.frame_listeners.append(self._note)
 
     def _note(self, captured: CapturedFrame, result: FrameResult) -> None:
         self.newest[captured.camera] = result
@@ -135,14 +135,14 @@ class Running:
         return {name: newest.frame.model.name for name, newest in self.newest.items()}
 
     def frames(self) -> int:
-        return sum(each.processed for each in self.service._counters.values())
+        return sum(each.processed for each in self.service.parts.counters.values())
 
     def wait_for_frames(self, count: int) -> None:
         wanted = self.frames() + count
         wait_until(lambda: self.frames() >= wanted, f"{count} more frames")
 
     def assert_nothing_lost(self) -> None:
-        for name, counters in self.service._counters.items():
+        for name, counters in self.service.parts.counters.items():
             assert counters.failed == 0, name
 
 

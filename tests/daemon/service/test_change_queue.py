@@ -69,14 +69,14 @@ def test_a_newer_reload_cancels_a_swap_that_waits_for_its_frames(
     rig.changes.start()
     running.change(model=model_of("first"), swap={"shadow_frames": 10_000, "trial_frames": 1}, watch_files=False)
     rig.reload()
-    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
+    wait_until(lambda: "shadow run" in (running.service.parts.swaps.description or ""), "the shadow run")
     running.change(model=model_of("second"))
     rig.reload()
     first, second = rig.wait(2)
     assert first.message.endswith("shadow run: a newer change was requested")
     assert second == ChangeResult(True, "config reloaded: applied model")
     wait_until(lambda: running.serving == {"front": "second"}, "the second model")
-    assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
+    assert running.service.parts.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
     assert rig.reported.messages[:2] == ["changing", "model swap started"]
     assert rig.reported.messages[-1] == second.message
 
@@ -185,7 +185,7 @@ def test_no_error_of_a_reload_ends_the_service(
     reason: str,
 ) -> None:
     running = run_service()
-    rig, before = rig_of(running), running.service.plan
+    rig, before = rig_of(running), running.service.in_use.plan
     rig.changes.start()
 
     def fails(*_: object) -> Plan:
@@ -198,7 +198,7 @@ def test_no_error_of_a_reload_ends_the_service(
     assert outcome == ChangeResult(False, f"change not made, nothing changed: {reason}")
     assert rig.reported.messages[-1] == outcome.message
     assert "geheim" not in caplog.text
-    assert running.service.plan is before
+    assert running.service.in_use.plan is before
     running.change(top_k=2)
     rig.reload()
     assert rig.wait(2)[1].message == "config reloaded: applied top_k"
@@ -209,7 +209,7 @@ def test_a_change_that_fails_half_way_is_taken_back(
 ) -> None:
     """Too few threads for the cameras of a new config: those of the old one run again."""
     running = run_service()
-    rig, before = rig_of(running), running.service.plan.config
+    rig, before = rig_of(running), running.service.in_use.plan.config
     rig.changes.start()
     failing = iter([True])
     start = Camera.start
@@ -224,6 +224,6 @@ def test_a_change_that_fails_half_way_is_taken_back(
     rig.reload()
     (outcome,) = rig.wait(1)
     assert outcome.message == "change not made, nothing changed: RuntimeError: can't start new thread"
-    assert running.service.plan.config == before
-    frames = running.service.health().frames
-    wait_until(lambda: running.service.health().frames > frames + 3, "frames of the old camera")
+    assert running.service.in_use.plan.config == before
+    frames = running.service.parts.health().frames
+    wait_until(lambda: running.service.parts.health().frames > frames + 3, "frames of the old camera")

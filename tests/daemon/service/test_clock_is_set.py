@@ -33,7 +33,7 @@ def test_times_of_retained_messages_are_sent_again_when_the_clock_is_set(
             early = subscriber.wait(topic)[-1].json
             assert early[key].startswith("1970")
             assert not early["clock_synchronized"]
-        wait_until(lambda: service.health().frames > 3, "frames")
+        wait_until(lambda: service.parts.health().frames > 3, "frames")
         error_ns[0] = 0
         for topic, key in TIMES.items():
 
@@ -43,7 +43,7 @@ def test_times_of_retained_messages_are_sent_again_when_the_clock_is_set(
 
             subscriber.wait_for(topic, is_right)
         times = {topic: subscriber.on(topic)[-1].json[key] for topic, key in TIMES.items()}
-        assert times["info"] == service._telemetry.info(service.plan, None).model_dump(mode="json")["started"]
+        assert times["info"] == service.parts.telemetry.info().model_dump(mode="json")["started"]
     finally:
         service.stop(Deadline(5.0))
     assert crashes == []

@@ -60,9 +60,9 @@ def test_overload_is_said_everywhere_until_it_is_over(
             thread.start()
         said = subscriber.wait_for("info", lambda message: message.json["overloaded"] is not None).json["overloaded"]
         assert said.startswith("threads are woken ")
-        assert service.snapshot().overloaded
-        assert service.health().overloaded == said
-        assert service.health().hanging_threads == ()
+        assert service.parts.snapshot().overloaded
+        assert service.parts.health().overloaded == said
+        assert service.parts.health().hanging_threads == ()
         end.set()
         wait_until(lambda: subscriber.on("info")[-1].json["overloaded"] is None, "its end")
         wait_until(lambda: asked("readyz").startswith("ready\n"), "readiness")

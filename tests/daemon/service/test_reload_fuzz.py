@@ -79,19 +79,19 @@ def test_a_damaged_config_is_reported_and_changes_nothing(
     refused = 0
     for _ in range(count):
         path.write_bytes(damaged(good, chance))
-        before = running.plan
+        before = running.in_use.plan
         outcome = reload(path, running).message
         assert outcome.isprintable(), outcome
         if outcome.startswith("config not reloaded: "):
             refused += 1
             assert re.search(r"found .+, expected .+", outcome), outcome
-            assert running.plan is before
+            assert running.in_use.plan is before
         else:
             assert outcome.startswith("config reloaded: "), outcome
-            assert (running.plan is not before) == ("applied" in outcome)
-            assert running.plan.loaded_models == before.loaded_models
+            assert (running.in_use.plan is not before) == ("applied" in outcome)
+            assert running.in_use.plan.loaded_models == before.loaded_models
     fed("configs, reloaded by a running service", count)
     path.write_bytes(good)
     assert reload(path, running).message.startswith("config reloaded: ")
-    assert running.plan.config == prepare(path, running.plan).config
+    assert running.in_use.plan.config == prepare(path, running.in_use.plan).config
     assert count / 4 < refused < count, "most damage is a mistake, and some is none"

@@ -20,7 +20,7 @@ ModelOf = Callable[..., str]
 
 def reported(running: Running) -> SwapMessage:
     """The swap message that waits for the broker."""
-    message = running.service._link._sender._direct._retained["edgemeta/test/swap"]
+    message = running.service.parts.link._sender._direct._retained["edgemeta/test/swap"]
     return SwapMessage.model_validate_json(message.payload)
 
 
@@ -47,7 +47,7 @@ def test_a_model_is_swapped_and_no_frame_is_lost(
     assert (exchanged.shadow.frames, exchanged.shadow.same_label) == (5, 1.0)
     assert exchanged.served >= 5
     assert all(value is not None and value > 0 for value in message.took_us.model_dump().values())
-    assert running.service.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 0}
+    assert running.service.parts.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 0}
 
 
 def test_without_a_shadow_run_it_is_replaced_at_once(run_service: RunService, model_of: ModelOf) -> None:
@@ -58,10 +58,10 @@ def test_without_a_shadow_run_it_is_replaced_at_once(run_service: RunService, mo
 
 def test_the_same_line_but_another_file(run_service: RunService, model_of: ModelOf) -> None:
     running = run_service()
-    before = running.service.plan.loaded_models["front"].identity
+    before = running.service.in_use.plan.loaded_models["front"].identity
     model_of("old", labels=("blue", "green", "red"))
     assert change(running).message == "config reloaded: applied model"
-    assert running.service.plan.loaded_models["front"].identity.sha256 != before.sha256
+    assert running.service.in_use.plan.loaded_models["front"].identity.sha256 != before.sha256
 
 
 REFUSED: dict[str, tuple[Callable[[ModelOf], str], dict[str, Any], str]] = {
@@ -93,11 +93,11 @@ def test_what_is_refused_changes_nothing(
     reason: str,
 ) -> None:
     running = run_service()
-    before = running.service.plan
+    before = running.service.in_use.plan
     outcome = change(running, model=make(model_of), top_k=1, swap=running.keys["swap"] | keys)
     assert not outcome.ok
     assert reason in outcome.message
-    assert running.service.plan is before
+    assert running.service.in_use.plan is before
     assert planted.open == 1
     message = reported(running)
     assert message.result is SwapResult.REFUSED
@@ -112,16 +112,16 @@ def test_a_new_model_that_fails_after_the_replacement_loses_no_frame(
     run_service: RunService, model_of: ModelOf, planted: PlantedBackend
 ) -> None:
     running = run_service()
-    before = running.service.plan
+    before = running.service.in_use.plan
     outcome = change(running, model=model_of("fails-7"), top_k=1)
     assert outcome == ChangeResult(False, "config not reloaded, nothing changed: trial: planted: fails-7")
     message = reported(running)
     assert message.result is SwapResult.ROLLED_BACK
     assert message.models[0].served == 2, "the third frame of the trial is the eighth of all"
-    assert running.service.plan is before
+    assert running.service.in_use.plan is before
     running.wait_for_frames(3)
     assert running.serving == {"front": "old"}
-    assert running.service._pipelines["front"]._settings.top == before.config.top_k
+    assert running.service.parts.pipelines["front"]._settings.top == before.config.top_k
     assert planted.open == 1
     running.assert_nothing_lost()
 
@@ -155,7 +155,7 @@ def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thre
     running.wait_for_frames(3)
     assert running.serving == {"front": "old"}
     assert [thread.name for thread in threading.enumerate()].count("worker") == 2
-    counters = running.service._counters["front"]
+    counters = running.service.parts.counters["front"]
     planted.release.set()
     wait_until(lambda: planted.open == 1, "the run in progress to close its session")
     wait_until(
@@ -164,7 +164,7 @@ def test_a_new_model_that_hangs_after_the_replacement_is_abandoned_with_its_thre
     assert counters.failed == 0
     sequences = running.newest["front"].frame.sequence
     running.wait_for_frames(1)
-    captured, superseded, waiting = running.service._frames.counts("front")
+    captured, superseded, waiting = running.service.parts.frames.counts("front")
     assert captured >= sequences
     assert captured - superseded - waiting - counters.processed <= 1, "every frame that was taken was answered once"
 
@@ -198,7 +198,7 @@ def test_each_camera_may_have_its_own_model(
     running = run_service(cameras=sources | {"c": sources["c"] | {"model": own}})
     wait_until(lambda: running.serving == {"a": "old", "b": "old", "c": "own"}, "a frame of each")
     assert planted.open == 2, "cameras share a network"
-    info = running.service._telemetry.info(running.service.plan, None)
+    info = running.service.parts.telemetry.info()
     assert {name: identity.name for name, identity in info.models.items()} == {"a": "old", "b": "old", "c": "own"}
     assert info.labels == ["red", "green", "blue", "x", "y", "z"]
     outcome = change(running, model=model_of("new"), cameras=sources | {"c": sources["c"] | {"model": own}})
@@ -219,8 +219,8 @@ def test_a_newer_change_cancels_a_swap_that_waits_for_frames(
     outcomes: list[ChangeResult] = []
     thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("new"))))
     thread.start()
-    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
-    running.service.swaps.cancel("a newer change was requested")
+    wait_until(lambda: "shadow run" in (running.service.parts.swaps.description or ""), "the shadow run")
+    running.service.parts.swaps.cancel("a newer change was requested")
     thread.join(60)
     assert outcomes[0].message.endswith("shadow run: a newer change was requested")
     assert reported(running).result is SwapResult.CANCELLED
@@ -233,9 +233,9 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
     running = run_service(swap={"shadow_frames": 10_000, "trial_frames": 1}, watch_files=False)
     thread = threading.Thread(target=lambda: change(running, model=model_of("new")))
     thread.start()
-    wait_until(lambda: "shadow run" in (running.service.swaps.description or ""), "the shadow run")
+    wait_until(lambda: "shadow run" in (running.service.parts.swaps.description or ""), "the shadow run")
     begun = time.monotonic()
-    running.service.swaps.stop()
+    running.service.parts.swaps.stop()
     running.service.stop(Deadline(2.0))
     thread.join(60)
     assert time.monotonic() - begun < 30, "10,000 frames take 50 s"

@@ -79,7 +79,7 @@ def test_no_text_ends_a_check_or_a_running_service(service: Running, count: int)
         what = (".".join(path), text[:50])
         value = str(file.parent / text) if text in IN_FOLDER and path[-1] != "source" else text
         file.write_text(yaml.safe_dump(changed(good, path, value)).replace('"\\uDCFF"', '"\\udcff"'))
-        began, before = time.monotonic(), running.plan
+        began, before = time.monotonic(), running.in_use.plan
         try:
             close_all(prepare(file, before).loaded_models.values(), but=before.loaded_models.values())
             refused = None
@@ -90,7 +90,7 @@ def test_no_text_ends_a_check_or_a_running_service(service: Running, count: int)
         assert outcome.message.isprintable()
         assert len(outcome.message) < 1500, (what, outcome.message)
         assert (refused is None) or not outcome.ok, (what, refused, outcome)
-        assert running.plan is before or outcome.ok
+        assert running.in_use.plan is before or outcome.ok
         assert time.monotonic() - began < WITHIN, what
     file.write_text(yaml.safe_dump(good))
     assert reload(file, running).ok

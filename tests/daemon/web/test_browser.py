@@ -224,7 +224,7 @@ def test_a_hidden_page_sends_no_requests(serve: Any, look: Any) -> None:
     page = serve()
     browser = look(page)
     shows(browser, "#connection", "live")
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     assert server._streams == 1
     browser.driver.switch_to.new_window("tab")  # the page's own tab is hidden now
     try:

@@ -18,7 +18,7 @@ def rows(repository: Path, head: str) -> list[list[str]]:
 
 def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Path) -> None:
     page = serve()
-    site: Any = page.service._page._routes
+    site: Any = page.service.parts.page._routes
     documented = [cells[0].strip("`") for cells in rows(repository, "address")]
     panel = [STATE, "/api/pictures/CAMERA/KEY/PAGE", "/picture/CAMERA/ID.jpg"]
     assert sorted(documented) == sorted([*site._answers, "/frame/CAMERA.jpg", "/frame/CAMERA.json", *panel])
@@ -31,7 +31,7 @@ def test_every_address_has_a_row_and_nothing_else_has(serve: Any, repository: Pa
 
 
 def test_every_button_is_described(serve: Any, repository: Path) -> None:
-    panel: Any = serve().service._page._routes._panel
+    panel: Any = serve().service.parts.page._routes._panel
     text = (repository / "docs" / "web.md").read_text("utf-8")
     assert [address for address in panel.actions if f"`{address}`" not in text] == []
 

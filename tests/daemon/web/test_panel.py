@@ -211,7 +211,7 @@ def test_a_cookie_is_enough_only_from_the_page_itself(page: Page, headers: dict[
 )
 def test_where_it_is_not_offered_it_says_why(serve: Callable[..., Page], web: dict[str, Any], reason: str) -> None:
     page = serve(web=web)
-    assert page.service.collection is None
+    assert page.service.parts.collection is None
     found = state(page)
     assert reason in found["unavailable"]
     assert found["cameras"] == {}
@@ -313,7 +313,7 @@ def test_limits_apply_at_once_after_a_reload(page: Page) -> None:
     from dataclasses import replace
 
     collect(page, "open", 2)
-    running = page.service.plan
+    running = page.service.in_use.plan
     limits = running.config.collect.model_copy(update={"max_pictures": 1})
     page.service.apply(replace(running, config=running.config.model_copy(update={"collect": limits})))
     assert "`collect.max_pictures` is 1" in post(page, "/api/collect", HOLD).text

@@ -62,7 +62,7 @@ def test_pictures_are_collected_while_the_button_is_held_and_thrown_away(
     panel.collect(OPEN, 5)
     before = panel.count(OPEN)
     wait(browser, "the thumbnails", lambda: panel.thumbnails == min(before, PER_PAGE))
-    collector = page.service.collection.collector  # type: ignore[union-attr]
+    collector = page.service.parts.collection.collector  # type: ignore[union-attr]
     assert not collector.is_collecting("front")
     pictures = browser.driver.find_elements("css selector", "#teach-thumbs button")
     pictures[0].click()
@@ -91,7 +91,7 @@ def test_the_button_by_keyboard_and_a_page_that_goes(
     from selenium.webdriver.common.action_chains import ActionChains
 
     page = serve(**KEYS, cameras={"front": gate.keys})
-    collector = page.service.collection.collector  # type: ignore[union-attr]
+    collector = page.service.parts.collection.collector  # type: ignore[union-attr]
     panel = open_panel(browser, page.port)
     field = browser.driver.find_element("id", "teach-label")
     field.send_keys(OPEN, "\t")
@@ -141,7 +141,7 @@ def test_a_refused_label_is_told_and_another_browsers_collecting_too(
     serve: Callable[..., Page], browser: Browser, gate: GateCamera
 ) -> None:
     page = serve(**KEYS, cameras={"front": gate.keys})
-    collection = page.service.collection
+    collection = page.service.parts.collection
     assert collection is not None
     panel = open_panel(browser, page.port)
     panel.hold("../x", lambda: "expected 1 to 60 printable" in panel.problem)

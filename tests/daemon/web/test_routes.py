@@ -84,7 +84,7 @@ def test_a_picture_with_the_objects_of_its_own_frame(serve: Any, tmp_path: Path)
     (found,) = answer.json["objects"]
     assert (found["label"], found["box"], found["zones"]) == ("red", [32, 32, 64, 64], [])
     assert answer.json["sequence"] >= 1
-    running = page.service.plan
+    running = page.service.in_use.plan
     moved = running.config.cameras["front"].model_copy(update={"zones": {}})
     page.service.apply(replace(running, config=running.config.model_copy(update={"cameras": {"front": moved}})))
     page.wait("/api/state", lambda answer: answer.json["cameras"]["front"]["zones"] == {})
@@ -187,7 +187,7 @@ def let_hang(heartbeat: Any) -> None:
 def test_alive_until_a_thread_hangs(serve: Any) -> None:
     page = serve()
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (200, "alive\n")
-    let_hang(page.service._cameras._cameras["front"].heartbeat)
+    let_hang(page.service.parts.cameras._cameras["front"].heartbeat)
     assert (page.ask("/healthz").status, page.ask("/healthz").text) == (503, "hangs\n")
     answer = page.ask("/readyz")
     assert answer.status == 503
@@ -251,7 +251,7 @@ def test_the_images_health_check_needs_no_token(serve: Any, repository: Path, do
     (program,) = re.findall(r'^  CMD \[".*python3?", "-c", "(.*)"\]$', text, re.MULTILINE)
     asked = [sys.executable, "-I", "-c", program.replace(":8480/", f":{page.port}/")]
     subprocess.run(asked, check=True, timeout=60)
-    let_hang(page.service._cameras._cameras["front"].heartbeat)
+    let_hang(page.service.parts.cameras._cameras["front"].heartbeat)
     assert subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=60).returncode != 0
 
 
@@ -308,7 +308,7 @@ def test_any_request_is_answered_without_access_to_files(serve: Any) -> None:
     """Whatever method, path, headers and body: an answer, and never a fault."""
     page = serve(web={"token": TOKEN})
     page.state_with_frames(Authorization=f"Bearer {TOKEN}")
-    site = page.service._page._routes
+    site = page.service.parts.page._routes
     pieces = st.sampled_from(
         ["..", ".", "/", "%2e", "%2f", "frame", "front", ".jpg", "page.css", "etc/passwd", "\\", "~"]
     )

@@ -158,7 +158,7 @@ def test_a_lack_of_descriptors_is_logged_once_and_survived(
     monkeypatch.setattr(module, "ACCEPT_AGAIN_AFTER", 0.01)
     page = serve()
     page.state_with_frames()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as client, caplog.at_level(logging.ERROR, "edgemeta"):
         client.settimeout(DEADLINE)
@@ -200,7 +200,7 @@ def test_endless_headers_are_refused(serve: Any) -> None:
 def test_clients_that_disconnect_at_once(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     """As port scanners do: connect and reset at once. Their addresses can no longer be asked for."""
     page = serve()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     caplog.clear()
     with caplog.at_level(logging.WARNING, "edgemeta.daemon.web"):
         for _ in range(100):
@@ -257,7 +257,7 @@ def test_a_page_that_reads_no_events_is_disconnected(serve: Any, monkeypatch: py
 
 def wait_until_silent(page: Page) -> None:
     """Wait until no page is open."""
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     deadline = time.monotonic() + DEADLINE
     opened = False
     while server._streams or not opened:
@@ -289,7 +289,7 @@ def test_connections_leak_no_memory(serve: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("edgemeta.daemon.web.routes.EVENT_INTERVAL", 0.01)
     page = serve()
     page.state_with_frames()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
 
     def held() -> int:
         """What is held once every visitor was seen to have left."""
@@ -329,7 +329,7 @@ def test_without_pages_nothing_is_encoded(serve: Any, monkeypatch: pytest.Monkey
     made: list[object] = []
     monkeypatch.setattr("edgemeta.daemon.web.jpeg.encode", lambda pixels: made.append(pixels) or b"\xff\xd8")
     page = serve()
-    page.wait("/healthz", lambda _: page.service.health().frames > 10)
+    page.wait("/healthz", lambda _: page.service.parts.health().frames > 10)
     assert made == []
     assert page.ask("/frame/front.jpg").status == 200
     assert len(made) == 1
@@ -357,7 +357,7 @@ def test_a_connection_made_while_the_page_stops_is_closed_too(serve: Any) -> Non
     """Its connection is accepted in the same turn of the loop in which the stop is heard."""
     page = serve()
     page.state_with_frames()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     busy, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -47,7 +47,7 @@ def test_an_address_of_another_machine_is_reported(
 ) -> None:
     """As at boot, before the network is up; the status says so, and the end does not wait."""
     page = serve()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     other = module.WebServer("192.0.2.1", 8480, server._routes, page.crashes.append)
     with caplog.at_level(logging.ERROR, "edgemeta"):
         other.start()
@@ -64,7 +64,7 @@ def test_an_address_of_another_machine_is_reported(
 def test_an_ipv6_address(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     """If the machine has ::1 the page is served there, otherwise the error is logged."""
     page = serve()
-    server: Any = page.service._page
+    server: Any = page.service.parts.page
     six = module.WebServer("::1", 0, server._routes, page.crashes.append)
     has_it = IPV6.is_file() and f"{1:032x}" in IPV6.read_text()
     expected = "page at http://[::1]:" if has_it else "page not served: ::1 port 0: "
