@@ -1,45 +1,225 @@
-"""A network as a netlist: logic from Yosys, clocks per image from a simulation.
+"""A network as a netlist, without a board: its cells by Yosys, images through a simulation, the cost model.
 
-    python -m benchmarks.fpga [MODEL] [--cycles 21000] [--flatten]
+    python -m benchmarks.fpga cells [MODEL] [--cycles 21000] [--flatten]
+    python -m benchmarks.fpga images --data FOLDER [MODEL] [--images 1000] [--cycles 21000]
+    python -m benchmarks.fpga cost
 
-MODEL: a file or a shipped name, resnet8-cifar10-pot5 by default. --flatten also synthesizes everything in one piece,
-which takes very long. Synthesis counts only: nothing is placed or routed. Writes results/fpga.{json,md}.
+MODEL: a file or a shipped name, resnet8-cifar10-pot5 by default.
+
+cells: logic and clocks per image. --flatten also synthesizes everything in one piece, which takes very long. Synthesis
+counts only: nothing is placed or routed. Writes results/fpga.{json,md}.
+
+images: test images (FOLDER/cifar10/test.npz, docs/test-data.md) through the simulated netlist, beside the reference.
+The first half streams at full speed, the other half with random pauses of the writer and the reader, a quarter of the
+clocks each. Writes results/fpga-images.{json,md}; exits with 1 at any wrong logit.
+
+cost: fits the factors of the cost model of the foldings (kernels/fpga/generate/cost.py holds them) to Yosys's LUTs, and
+checks them on ten foldings of their own. Engines are layers of ResNet-8 with random weights
+(tests/conformance/power_of_two.py). The fit minimizes squared relative errors, without negative factors. Writes
+results/fpga-cost.{json,md}; exits with 1 if a checked folding is off by more than 15 % with the factors of cost.py.
 """
 
 import argparse
-from dataclasses import asdict
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.result_file import write_json, write_markdown
+from edgemeta.kernels.fpga.generate.cost import FACTORS, conv_features, predicted_lut
+from edgemeta.kernels.fpga.generate.engines import Engine, Folding
 from edgemeta.kernels.fpga.generate.foldings import DEFAULT_CYCLES, choose_foldings
+from edgemeta.kernels.fpga.generate.network import Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
-from edgemeta.kernels.fpga.synthesize.yosys import flattened_cells
+from edgemeta.kernels.fpga.simulate.cache import simulation_library
+from edgemeta.kernels.fpga.simulate.model import Simulation
+from edgemeta.kernels.fpga.synthesize.yosys import engine_cells, flattened_cells
+from edgemeta.model import reference
 from edgemeta.model.file import load
+from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
+from tests.conformance.power_of_two import random_resnet8
+from tests.plugins.cuda.proofs import first_images
+
+MODEL = "resnet8-cifar10-pot5"
+STALL = 64
+"""Of 256, how often each side pauses for a clock."""
+
+PART = 50
+FITTED = {
+    5: ("conv0/1", "conv1/1", "conv3/2", "conv4/2", "conv5/2", "conv6/4", "conv7/4", "conv8/4", "fc/64", "conv1/16"),
+    3: ("conv0/1", "conv1/4", "conv3/4", "conv4/8", "fc/16"),
+}
+CHECKED = {
+    5: ("conv0/3", "conv1/8", "conv3/1", "conv3/8", "conv4/8", "conv6/8", "conv1/4", "conv4/4"),
+    4: ("conv0/1", "conv1/8"),
+}
+"""By bits of the weights: layer/folds."""
+
+LIMIT = 0.15
 
 
 def main() -> None:
-    """Synthesize, print and write."""
+    """Measure what the command names, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", metavar="MODEL", default="resnet8-cifar10-pot5")
-    parser.add_argument("--cycles", type=int, default=DEFAULT_CYCLES)
-    parser.add_argument("--flatten", action="store_true")
+    commands = parser.add_subparsers(dest="command", required=True)
+    cells, images = commands.add_parser("cells"), commands.add_parser("images")
+    commands.add_parser("cost")
+    for each in (cells, images):
+        each.add_argument("model", nargs="?", metavar="MODEL", default=MODEL)
+        each.add_argument("--cycles", type=int, default=DEFAULT_CYCLES)
+    cells.add_argument("--flatten", action="store_true")
+    images.add_argument("--data", type=Path, required=True)
+    images.add_argument("--images", type=int, default=1000)
     options = parser.parse_args()
+    if options.command == "cost":
+        fit_and_check()
+        return
     model = load(find(options.model))
     network = choose_foldings(model, options.cycles)
-    report = fpga_report(network)
+    if options.command == "cells":
+        count_cells(network, options.cycles, options.flatten)
+    else:
+        run_images(network, options.data, options.images)
+
+
+def count_cells(network: Network, cycles: int, is_flattened: bool) -> None:
+    """Logic from Yosys, clocks per image from a simulation."""
+    model, report = network.model, fpga_report(network)
     values: dict[str, Any] = {"model": model.name, "sha256": model.digest, **report.as_json()}
     lines = ["```", *report.lines(30.0), "```"]
-    if options.flatten:
+    if is_flattened:
         whole = flattened_cells(network)
         values["flattened"] = asdict(whole)
         lines.append(
             f"\nIn one piece: {whole.lut} LUTs, {whole.ff} flip-flops, {whole.dsp} DSP, {whole.bram36:g} BRAM36."
         )
     print("\n".join(lines))
-    command = f"python -m benchmarks.fpga {model.name} --cycles {options.cycles}{' --flatten' * options.flatten}"
+    command = f"python -m benchmarks.fpga cells {model.name} --cycles {cycles}{' --flatten' * is_flattened}"
     write_json("fpga", command, values)
     write_markdown("fpga", command, f"sha256 `{model.digest[:12]}`\n\n" + "\n".join(lines))
+
+
+def run_images(network: Network, data: Path, count: int) -> None:
+    """Images through the simulated netlist; exit 1 at any wrong logit."""
+    model = network.model
+    values = simulate(network, data, count)
+    line = (
+        f"{model.name}: {values['images']} images, {values['paused']} of them with pauses; {values['mismatches']} of "
+        f"{values['logits']} logits differ from the reference's; {values['interval']} clocks from image to image at "
+        "full speed."
+    )
+    print(line)
+    command = f"python -m benchmarks.fpga images --data FOLDER {model.name} --images {count}"
+    write_json("fpga-images", command, {"model": model.name, "sha256": model.digest, **values})
+    write_markdown("fpga-images", command, f"{line} sha256 `{model.digest[:12]}`.")
+    sys.exit(values["mismatches"] > 0)
+
+
+def simulate(network: Network, data: Path, count: int) -> dict[str, int]:
+    """Mismatches of `count` images, and the clocks from image to image."""
+    images = first_images(network.model, data, count)
+    simulation = Simulation(network, simulation_library(network))
+    wrong = logits = interval = stalled = 0
+    begin = time.perf_counter()
+    for start in range(0, count, PART):
+        part = images[start : start + PART]
+        paused = start >= count // 2
+        found, clocks = simulation.timed(part, STALL if paused else 0, seed=start + 1)
+        wrong += int((found != reference.run(network.model, part)[0]).sum())
+        logits += found.size
+        stalled += paused * len(part)
+        if not paused and len(part) > 1:
+            interval = max(interval, int(np.diff(clocks.astype(np.int64))[1:].max(initial=0)))
+        print(
+            f"{start + len(part)} images, {wrong} wrong, {time.perf_counter() - begin:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+    simulation.close()
+    return {
+        "images": count,
+        "paused": stalled,
+        "logits": logits,
+        "mismatches": wrong,
+        "interval": interval,
+    }
+
+
+def fit_and_check() -> None:
+    """Fit, check, print and write."""
+    fitted, checked = engines(FITTED), engines(CHECKED)
+    found = {name: engine_cells(engine).lut for name, engine in {**fitted, **checked}.items()}
+    factors = fit(fitted, found)
+    print("factors of the fit:", {name: round(value, 3) for name, value in factors.items()})
+    rows = [row(name, engine, found[name], name in checked) for name, engine in {**fitted, **checked}.items()]
+    worst = max(abs(each.error) for each in rows if each.checked)
+    lines = ["| layer/folds, bits | | LUT by Yosys | predicted | error |", "|---|---|---:|---:|---:|"]
+    for each in rows:
+        kind = "checked" if each.checked else "fitted"
+        lines.append(f"| {each.engine} | {kind} | {each.lut} | {each.predicted} | {100 * each.error:+.1f} % |")
+    lines.append(f"\nWorst of the checked: {100 * worst:.1f} %.")
+    print("\n".join(lines))
+    command = "python -m benchmarks.fpga cost"
+    write_json(
+        "fpga-cost",
+        command,
+        {"factors": dict(FACTORS), "fit": factors, "rows": [asdict(each) for each in rows], "worst_checked": worst},
+    )
+    write_markdown("fpga-cost", command, "\n".join(lines))
+    sys.exit(worst > LIMIT)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An engine's LUTs, counted and predicted; error is relative."""
+
+    engine: str
+    checked: bool
+    lut: int
+    predicted: int
+    error: float
+
+
+def row(name: str, engine: Engine, lut: int, checked: bool) -> Row:
+    """Compare a prediction with the count."""
+    predicted = predicted_lut(engine)
+    return Row(name, checked, lut, predicted, round(predicted / lut - 1, 4))
+
+
+def engines(chosen: Mapping[int, Sequence[str]]) -> dict[str, Engine]:
+    """Engines by "layer/folds, bits"."""
+    made = {}
+    for bits, entries in chosen.items():
+        model = random_resnet8(0, bits)
+        for entry in entries:
+            layer, folds = entry.split("/")
+            made[f"{entry}, {bits}"] = folded(model, layer, int(folds))
+    return made
+
+
+def folded(model: Model, layer: str, folds: int) -> Engine:
+    """One engine of a network."""
+    network = plan_network(model, {layer: Folding(folds)})
+    return next(engine for engine in network.engines if engine.name == layer)
+
+
+def fit(engines: Mapping[str, Engine], found: Mapping[str, int]) -> dict[str, float]:
+    """Factors of the least squared relative errors that are not negative: features with a negative one are left out."""
+    names = list(FACTORS)
+    features: NDArray[np.float64] = np.array([[conv_features(e)[name] for name in names] for e in engines.values()])
+    scaled = features / np.array([[found[name]] for name in engines])
+    kept = list(range(len(names)))
+    while True:
+        solved, *_ = np.linalg.lstsq(scaled[:, kept], np.ones(len(engines)), rcond=None)
+        if (solved >= 0).all():
+            return dict.fromkeys(names, 0.0) | {names[at]: float(value) for at, value in zip(kept, solved, strict=True)}
+        kept.pop(int(solved.argmin()))
 
 
 if __name__ == "__main__":

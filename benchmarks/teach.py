@@ -21,24 +21,31 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 import cv2
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
-from benchmarks.people import Boxes, people
+from benchmarks.accuracy import maps
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.cli.options import load_model
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Detection
 from edgemeta.plugins.pictures import read_picture
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.data.frames import ClipFrames, Frame
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
+from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.teach.teach import Settings, Taught, teach
 from rig.drawn_gate import STATES, gate_frame
 
@@ -51,6 +58,11 @@ WHOLE, OPENING = (slice(None), slice(None)), (slice(66, 186), slice(84, 260))
 """Parts of the gate's frame: all of it, and about the gate, as a region of the camera would have it."""
 LIMITS = {"gate": 0.97, "gate, region": 0.97, "street": 0.90, "clothing": 0.62, "seconds": 30.0}
 Rows = list[dict[str, object]]
+PERSON = 0
+"""Number of the label among the 80 of COCO."""
+
+Boxes: TypeAlias = list[tuple[float, float, float, float, float]]
+"""Score, left, top, right and bottom side of each person, in pixels of the frame."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,34 @@ def row(head: dict[str, object], taught: Taught, seconds: float, judged: Judged)
         "seconds": round(seconds, 2),
     }
     print(found, flush=True)
+    return found
+
+
+def people(network: Path, clip: Path, least_score: float) -> list[Boxes]:
+    """People in the frames of a clip, by YOLOX-nano as our import reads it, run by ONNX Runtime in float."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "yolox.safetensors"
+        import_network(network, file, Pixels(colour="bgr", crop="letterbox", fill=(114,), align="corner"))
+        model = load_float_model(file)
+    task = model.task
+    assert isinstance(task, Detection)
+    model = replace(model, task=replace(task, score_threshold=least_score))
+    session = onnxruntime.InferenceSession(str(network))
+    (image_name,) = (each.name for each in session.get_inputs())
+    frames = ClipFrames(clip, 1 << 20)
+    height, width = next(iter(frames)).shape[:2]
+    scale = min(model.input_shape[0] / height, model.input_shape[1] / width)
+    detector, images = FloatDetector(model), PreparedImages(model, frames)
+    found = []
+    for image in images:
+        (rows,) = session.run(None, {image_name: images.real(image).transpose(0, 3, 1, 2).copy()})
+        objects = detector.objects(maps(model, rows[0]))
+        boxes: Boxes = []
+        for each in objects:
+            x0, y0, x1, y1 = (side / scale for side in each.box)
+            if each.label == task.labels[PERSON]:
+                boxes.append((each.score, x0, y0, x1, y1))
+        found.append(boxes)
     return found
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cuda_low_bits import OTHERS, POPCOUNT_LAYERS, of_bits, of_signs, of_weights
 from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.opened import opened, random_batch
-from benchmarks.popc import OTHER_LAYERS, OTHERS, of_signs, of_weights
 from benchmarks.result_file import RESULTS, write_json, write_markdown
-from benchmarks.sub_byte import of_bits
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
@@ -37,7 +36,7 @@ COMMAND = "python benchmarks/gpu/simulated_choices.py"
 KEPT = 0.03
 """Least share of the time that a choice must save, or its code is not worth having."""
 
-LAYER = OTHER_LAYERS[1]
+LAYER = POPCOUNT_LAYERS[1]
 Plans = tuple[LaunchPlan, LaunchPlan]
 """With the choice, and without it."""
 

@@ -1,7 +1,7 @@
 """Predicts the LUTs and block RAMs of an engine without synthesis, for the choice of foldings.
 
 A prediction is a sum of features, each a number of bits that some part of the engine handles, times LUTs per bit. The
-factors were fitted to Yosys's counts by `benchmarks/fpga_cost.py`, which also checks them on foldings that the fit has
+factors were fitted to Yosys's counts by `benchmarks/fpga.py cost`, which also checks them on foldings that the fit has
 not seen. For weights that are logic instead of memories the prediction is too high.
 """
 

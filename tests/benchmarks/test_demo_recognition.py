@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.scene_recognition import recognition
+from benchmarks.demo_recognition import recognition
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find

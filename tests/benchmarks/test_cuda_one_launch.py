@@ -1,15 +1,25 @@
-"""What the bound for activations in shared memory rests on: which tensors are alive, and which accesses are free."""
+"""What the benchmark of a network's one launch compares, and what its bound for activations rests on."""
 
 import pytest
 
-from benchmarks.cuda_shared_activations import activation_sectors, alive_bytes, as_one_block, free
+from benchmarks.cuda_one_launch import activation_sectors, alive_bytes, as_one_block, free, without_room
 from edgemeta.kernels.cuda.lowering import lower
-from edgemeta.kernels.cuda.one_launch.plan import one_launch
+from edgemeta.kernels.cuda.one_launch.plan import one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta_proof.machine_code.timing.trace import Access, Segment
+
+
+def test_without_room_nothing_is_copied_and_the_blocks_are_the_same() -> None:
+    plan = lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"])
+    for form in (one_launch, one_cluster):
+        (copied,), (plain,) = form(plan).launches, form(without_room(plan)).launches
+        assert (copied.grid, copied.block, copied.joins) == (plain.grid, plain.block, plain.joins)
+        assert "copy_ahead<" in copied.source.text
+        assert "copy_ahead<" not in plain.source.text
+        assert plain.shared_bytes == max(launch.shared_bytes for launch in plan.launches)
 
 
 @pytest.fixture(scope="module")
