@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.lowering.gather import gather_of
 from edgemeta.model.graph import Model, types_of
 from edgemeta.model.layers import (
     Add,
     AveragePool,
-    ChannelShuffle,
     Clamp,
     Concat,
     Conv,
@@ -28,7 +28,6 @@ from edgemeta.model.layers import (
     Lookup,
     MaxPool,
     Multiplier,
-    Pad,
     Padding,
     Pair,
     Product,
@@ -36,19 +35,17 @@ from edgemeta.model.layers import (
     Rescale,
     ResizeBilinear,
     Shape,
-    Slice,
     TensorType,
-    Upsample,
 )
 from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
-VERSION = 11
+VERSION = 12
 """That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
 
 OPERATORS = (
-    *("conv", "sum", "clamp", "rescale", "max_pool", "average_pool", "concat", "upsample", "lookup", "product", "pad"),
-    *("slice", "shuffle", "bilinear"),
+    *("conv", "sum", "clamp", "rescale", "max_pool", "average_pool", "concat", "lookup", "product", "bilinear"),
+    "gather",
 )
 """Operators by their number, as `Kind` in program.h."""
 
@@ -66,7 +63,7 @@ def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
     numbers = {name: number for number, name in enumerate(types)}
     parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
     for layer in model.layers:
-        operator, fields = _FIELDS[type(layer)]
+        operator, fields = _FIELDS.get(type(layer), ("gather", _gather))
         inputs = np.array([numbers[name] for name in layer.sources])
         name = layer.name.encode()
         parts += [packed([len(name)]), name, packed((OPERATORS.index(operator), inputs, *_type(layer.output)))]
@@ -131,6 +128,12 @@ def _bilinear(layer: ResizeBilinear, source: Shape, _: int) -> Fields:
     return [values for axis in axes for values in (axis.lower, axis.upper, axis.weight)]
 
 
+def _gather(layer: Layer, source: Shape, _: int) -> Fields:
+    gather = gather_of(layer, source)
+    assert gather is not None, "the backend refuses such a layer"
+    return gather.rows, gather.columns, gather.channels
+
+
 def _window(kernel: tuple[int, ...], stride: Pair, padding: Padding, dilation: Pair = _ONES) -> tuple[int, ...]:
     return (*kernel, *stride, *padding, *dilation)
 
@@ -155,12 +158,8 @@ _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] =
     MaxPool: ("max_pool", _pool),
     AveragePool: ("average_pool", _pool),
     Concat: ("concat", lambda *_: ()),
-    Upsample: ("upsample", lambda layer, *_: layer.factor),
     Lookup: ("lookup", lambda layer, *_: (layer.table,)),
     Product: ("product", _requantized),
-    Pad: ("pad", lambda layer, *_: (*layer.padding[:2], *layer.spacing)),
-    Slice: ("slice", lambda layer, *_: (*layer.start, *layer.step)),
-    ChannelShuffle: ("shuffle", lambda layer, *_: (layer.groups,)),
     ResizeBilinear: ("bilinear", _bilinear),
 }
-"""Operator and fields of each layer, of its input's shape and its form."""
+"""Operator and fields of each layer, of its input's shape and its form; any other layer is a gather."""

@@ -1,4 +1,4 @@
-// Fusion of layers: additions and tables into the layer before them, slices by steps into the convolution that reads
+// Fusion of layers: additions and tables into the layer before them, gathers by steps into the convolution that reads
 // them.
 #include <algorithm>
 #include <map>
@@ -107,10 +107,10 @@ void make_lookups(std::vector<Layer>& layers, const std::vector<Tensor>& tensors
   }
 }
 
-// Whether a layer's output can go through a table where it lies. Concatenations and slices may not be copies at all.
-bool takes_table(const Layer& layer) {
+// Whether a layer's output can go through a table where it lies. Concatenations may not be copies at all.
+bool takes_table(const Layer& layer, const std::vector<Tensor>& tensors) {
   const bool is_raw = layer.kind == Kind::conv && layer.requantize.kind == EM_RAW;
-  return !is_raw && layer.kind != Kind::concat && layer.kind != Kind::slice && layer.kind != Kind::lookup;
+  return !is_raw && layer.kind != Kind::concat && layer.kind != Kind::lookup && part_channel(layer, tensors) < 0;
 }
 
 // A lookup that is the only reader of a layer runs on each row of its output.
@@ -122,7 +122,7 @@ std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int3
     Layer& lookup = layers[i];
     if (lookup.kind != Kind::lookup || lookup.table.size() != 256 || readers.at(lookup.inputs[0]) != 1) continue;
     const int32_t before = find_writer(layers, taken, i, lookup.inputs[0]);
-    if (before < 0 || !takes_table(layers[before])) continue;
+    if (before < 0 || !takes_table(layers[before], tensors)) continue;
     Layer& layer = layers[before];
     std::vector<uint8_t> table = library_table(lookup, tensors[lookup.output], kernels);
     if (layer.after.empty())
@@ -136,20 +136,31 @@ std::vector<Layer> fuse_tables(std::vector<Layer> layers, const std::vector<int3
   return without(std::move(layers), taken);
 }
 
-// Whether `slice` takes each element of its rows and columns that a step reaches, as the others of one set do.
-bool is_phase(const Layer& slice, const Layer& first, const std::vector<Tensor>& tensors) {
-  const TensorType &from = tensors[slice.inputs[0]].type, &to = tensors[slice.output].type;
-  return slice.kind == Kind::slice && slice.inputs == first.inputs && slice.factor_y == first.factor_y &&
-         slice.factor_x == first.factor_x && slice.top < slice.factor_y && slice.left < slice.factor_x &&
-         from.height == to.height * slice.factor_y && from.width == to.width * slice.factor_x;
+// What a gather by steps takes: the elements from (top, left, channel) on.
+struct Phase {
+  int32_t step_y, step_x, top, left, channel;
+};
+
+// The phase of a gather that takes each element of its rows and columns that a step reaches; step_y is 0 for others.
+Phase phase_of(const Layer& gather, const std::vector<Tensor>& tensors) {
+  if (gather.kind != Kind::gather || gather.places.rows[0] < 0) return {};
+  const TensorType &from = tensors[gather.inputs[0]].type, &to = tensors[gather.output].type;
+  const int32_t step_y = from.height / to.height, step_x = from.width / to.width;
+  const auto& [rows, columns, channels] = gather.places;
+  const bool fits = from.height == to.height * step_y && from.width == to.width * step_x &&
+                    counts(rows, rows[0], step_y * from.width * from.channels) &&
+                    counts(columns, 0, step_x * from.channels) &&
+                    *std::max_element(channels.begin(), channels.end()) < from.channels;
+  const Position start = position_of(rows[0], from);
+  return fits ? Phase{step_y, step_x, start.y, start.x, start.channel} : Phase{};
 }
 
-// The convolution of a map that consists of the slices, as a convolution of the map that they are taken from: a tap
-// (ky, kx) of a slice that starts at (top, left) is the tap (ky * step_y + top, kx * step_x + left) of a kernel
+// The convolution of a map that consists of phases, as a convolution of the map that they are taken from: a tap
+// (ky, kx) of a phase that starts at (top, left) is the tap (ky * step_y + top, kx * step_x + left) of a kernel
 // step_y x step_x times as large.
-void convolve_source(Layer& conv, const std::vector<const Layer*>& slices, const std::vector<Tensor>& tensors) {
-  const int32_t step_y = slices[0]->factor_y, step_x = slices[0]->factor_x;
-  const int32_t depth = tensors[slices[0]->inputs[0]].type.channels;
+void convolve_source(Layer& conv, const std::vector<const Layer*>& gathers, const std::vector<Tensor>& tensors) {
+  const auto [step_y, step_x, top, left, channel] = phase_of(*gathers[0], tensors);
+  const int32_t depth = tensors[gathers[0]->inputs[0]].type.channels;
   const PaddedWindow from = conv.window;
   PaddedWindow& to = conv.window;
   to = {from.kernel_height * step_y, from.kernel_width * step_x, from.stride_y * step_y, from.stride_x * step_x,
@@ -160,20 +171,20 @@ void convolve_source(Layer& conv, const std::vector<const Layer*>& slices, const
   for (int64_t o = 0; o < outputs; ++o)
     for (int32_t ky = 0; ky < from.kernel_height; ++ky)
       for (int32_t kx = 0; kx < from.kernel_width; ++kx)
-        for (const Layer* slice : slices)
-          for (int32_t c = 0; c < tensors[slice->output].type.channels; ++c) {
-            const int64_t row = o * to.kernel_height + ky * step_y + slice->top;
-            const int64_t tap = row * to.kernel_width + kx * step_x + slice->left;
-            weights[tap * depth + slice->channel + c * slice->step_channel] += *weight++;
-          }
+        for (const Layer* gather : gathers) {
+          const Phase phase = phase_of(*gather, tensors);
+          const int64_t row = o * to.kernel_height + ky * step_y + phase.top;
+          const int64_t tap = row * to.kernel_width + kx * step_x + phase.left;
+          for (const int32_t c : gather->places.channels) weights[tap * depth + phase.channel + c] += *weight++;
+        }
   conv.weights = std::move(weights);
   conv.bases = {};
-  conv.inputs[0] = slices[0]->inputs[0];
+  conv.inputs[0] = gathers[0]->inputs[0];
 }
 
-// Space to depth, then a convolution: slices, a concatenation and their reader become one convolution.
-std::vector<Layer> fuse_slices(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
-                               const std::vector<Tensor>& tensors) {
+// Space to depth, then a convolution: gathers by steps, a concatenation and their reader become one convolution.
+std::vector<Layer> fuse_gathers(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
+                                const std::vector<Tensor>& tensors) {
   const Readers readers = count_readers(layers, outputs);
   std::vector<bool> taken(layers.size(), false);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -182,16 +193,18 @@ std::vector<Layer> fuse_slices(std::vector<Layer> layers, const std::vector<int3
     const int32_t joined = find_writer(layers, taken, i, conv.inputs[0]);
     if (joined < 0 || layers[joined].kind != Kind::concat || readers.at(conv.inputs[0]) != 1) continue;
     std::vector<int32_t> numbers;
-    std::vector<const Layer*> slices;
+    std::vector<const Layer*> gathers;
     for (int32_t part : layers[joined].inputs) {
       const int32_t number = find_writer(layers, taken, joined, part);
-      if (number < 0 || readers.at(part) != 1 || layers[number].kind != Kind::slice) break;
-      if (!is_phase(layers[number], slices.empty() ? layers[number] : *slices[0], tensors)) break;
+      if (number < 0 || readers.at(part) != 1) break;
+      const Phase phase = phase_of(layers[number], tensors);
+      const Layer& first = layers[numbers.empty() ? number : numbers[0]];
+      if (phase.step_y * phase.step_x <= 1 || layers[number].inputs != first.inputs) break;
       numbers.push_back(number);
-      slices.push_back(&layers[number]);
+      gathers.push_back(&layers[number]);
     }
-    if (slices.size() != layers[joined].inputs.size() || slices[0]->factor_y * slices[0]->factor_x == 1) continue;
-    convolve_source(conv, slices, tensors);
+    if (gathers.size() != layers[joined].inputs.size()) continue;
+    convolve_source(conv, gathers, tensors);
     taken[joined] = true;
     for (int32_t number : numbers) taken[number] = true;
   }
@@ -209,7 +222,7 @@ std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output, co
 
 std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
                         const std::vector<Tensor>& tensors, const Kernels& kernels) {
-  layers = fuse_slices(std::move(layers), outputs, tensors);
+  layers = fuse_gathers(std::move(layers), outputs, tensors);
   layers = fuse_sums(std::move(layers), outputs, kernels);
   make_lookups(layers, tensors);
   return fuse_tables(std::move(layers), outputs, tensors, kernels);

@@ -75,14 +75,11 @@ struct Kernels {
   void (*add)(const Addition&, uint8_t* arena, int32_t first, int32_t last);
   void (*rescale)(const Rescale&, uint8_t* arena, int32_t first, int32_t last);
   void (*concat)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
-  void (*upsample)(const Copy&, uint8_t* arena, int32_t first, int32_t last);
   // A row of an image of three channels: each byte exclusive-or `flip`.
   void (*load_pixels)(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
   void (*lookup)(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
   void (*product)(const Product&, uint8_t* arena, int32_t first, int32_t last);
-  void (*pad)(const Pad&, uint8_t* arena, int32_t first, int32_t last);
-  void (*slice)(const Slice&, uint8_t* arena, int32_t first, int32_t last);
-  void (*shuffle)(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);
+  void (*gather)(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
   void (*bilinear)(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
   // One output row of an area resize, [columns.size][channels] bytes; `crop` is the crop's first pixel.
   size_t (*resize_scratch)(const Resize&);

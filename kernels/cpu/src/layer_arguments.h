@@ -39,26 +39,17 @@ struct Product {
   Requantize requantize;
 };
 
+// One input of a concatenation: its first output channel.
 struct Copy {
   View in, out;
-  int32_t channel;             // concat: first output channel
-  int32_t factor_y, factor_x;  // upsample
+  int32_t channel;
 };
 
-// Pixel (y, x) of the input goes to (top + y * spacing_y, left + x * spacing_x) of the output.
-struct Pad {
+// Element (y, x, c) of the output is the byte rows[y] + columns[x] + channels[c] after the input's first one, or the
+// zero point where rows[y] or columns[x] is below 0. channels is null if it is 0, 1, 2, ...
+struct ElementGather {
   View in, out;
-  int32_t top, left, spacing_y, spacing_x;
-};
-
-struct Slice {
-  View in, out;
-  int32_t top, left, channel, step_y, step_x, step_channel;
-};
-
-struct Shuffle {
-  View in, out;
-  int32_t groups;
+  const int64_t *rows, *columns, *channels;
 };
 
 // As NeighbourLists.

@@ -16,18 +16,12 @@ int32_t whole_of(const std::vector<Tensor>& tensors, int32_t tensor, int32_t& ch
   return tensor;
 }
 
-// A slice of channels that begins at a block is a part of its input, if that is in blocks.
-std::vector<Layer> place_slices(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
-  const auto is_part = [&](const Layer& layer) {
-    if (layer.kind != Kind::slice || layer.inputs[0] == input) return false;
-    const TensorType &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
-    return from.height == to.height && from.width == to.width && layer.step_channel == 1 &&
-           is_whole_blocks(layer.channel);
-  };
+std::vector<Layer> place_gathers(std::vector<Layer> layers, std::vector<Tensor>& tensors) {
+  const auto is_part = [&](const Layer& layer) { return part_channel(layer, tensors) >= 0; };
   for (const Layer& layer : layers) {
     if (!is_part(layer)) continue;
     tensors[layer.output].whole = layer.inputs[0];
-    tensors[layer.output].channel = layer.channel;
+    tensors[layer.output].channel = part_channel(layer, tensors);
   }
   layers.erase(std::remove_if(layers.begin(), layers.end(), is_part), layers.end());
   return layers;
@@ -141,6 +135,16 @@ int64_t find_gap(const std::vector<Tensor>& tensors, const std::vector<Life>& li
 
 }  // namespace
 
+int32_t part_channel(const Layer& layer, const std::vector<Tensor>& tensors) {
+  if (layer.kind != Kind::gather || tensors[layer.inputs[0]].is_given) return -1;
+  const TensorType &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
+  const int32_t first = layer.places.rows[0];
+  const bool is_part = from.height == to.height && from.width == to.width && first < from.channels &&
+                       is_whole_blocks(first) && counts(layer.places.rows, first, from.width * from.channels) &&
+                       counts(layer.places.columns, 0, from.channels) && counts(layer.places.channels, 0, 1);
+  return is_part ? first : -1;
+}
+
 std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input) {
   for (Layer& layer : layers) {
     if (layer.kind != Kind::concat) continue;
@@ -151,7 +155,7 @@ std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& t
       channel += tensors[part].type.channels;
     }
   }
-  layers = place_slices(std::move(layers), tensors, input);
+  layers = place_gathers(std::move(layers), tensors);
   return place_concats(std::move(layers), tensors, input);
 }
 

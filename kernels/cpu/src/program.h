@@ -24,13 +24,10 @@ enum class Kind {
   max_pool,
   average_pool,
   concat,
-  upsample,
   lookup,
   product,
-  pad,
-  slice,
-  shuffle,
-  bilinear
+  bilinear,
+  gather
 };
 
 // What a tensor holds: height, width, channels, and what its bytes mean: their least and greatest integer are lo, hi.
@@ -49,6 +46,29 @@ struct PaddedWindow {
 struct NeighbourLists {
   std::vector<int32_t> lower, upper, weight;
 };
+
+// Of a gather: element (y, x, c) of the output is element rows[y] + columns[x] + channels[c] of the input, in H, W, C
+// order, or the zero point where rows[y] or columns[x] is -1. Rows, columns and channels add up each for themselves.
+struct Places {
+  std::vector<int32_t> rows, columns, channels;
+};
+
+// Whether a list is begin, begin + step, begin + 2 step, ...
+inline bool counts(const std::vector<int32_t>& list, int32_t begin, int32_t step) {
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i] != begin + static_cast<int64_t>(i) * step) return false;
+  return true;
+}
+
+struct Position {
+  int32_t y, x, channel;
+};
+
+// Of an element 0 and above.
+inline Position position_of(int32_t element, const TensorType& type) {
+  const int32_t pixel = element / type.channels;
+  return {pixel / type.width, pixel % type.width, element % type.channels};
+}
 
 // Weights as sums of binary bases: weight = sum over b of factors[o, b] times the sign that bit b of its code stands
 // for, 1 for +1 and 0 for -1. count = 0: none.
@@ -70,13 +90,11 @@ struct Layer {
   Bases bases;                         // of the same weights
   RequantizeSpec requantize;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
-  int32_t factor_y = 1, factor_x = 1;     // upsample; spacing of a pad, step of a slice
-  int32_t top = 0, left = 0;              // pad, slice
-  int32_t channel = 0, step_channel = 1;  // slice
-  std::vector<int16_t> table;             // lookup
-  std::vector<int32_t> channels;          // concat: first output channel of each input
-  NeighbourLists rows, columns;           // bilinear
-  int32_t border_of = -1;                 // a tensor whose border is filled together with the output
+  std::vector<int16_t> table;     // lookup
+  std::vector<int32_t> channels;  // concat: first output channel of each input
+  NeighbourLists rows, columns;   // bilinear
+  Places places;                  // gather
+  int32_t border_of = -1;         // a tensor whose border is filled together with the output
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
@@ -191,8 +209,12 @@ std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& o
 // The entries of a lookup with the output's offset, by the bits of the library's integer of the input.
 std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output, const Kernels& kernels);
 
-// Make tensors parts of others where that saves a copy: inputs of concatenations, slices of channels; returns the
-// layers that still have something to copy.
+// The first channel of a gather that is a part of its input, which is in blocks: it takes adjacent channels of every
+// pixel, from a block on. -1 for any other layer.
+int32_t part_channel(const Layer& layer, const std::vector<Tensor>& tensors);
+
+// Make tensors parts of others where that saves a copy: inputs of concatenations, gathers of channels; returns
+// the layers that still have something to copy.
 std::vector<Layer> place_parts(std::vector<Layer> layers, std::vector<Tensor>& tensors, int32_t input);
 
 // Place every tensor; returns the arena's size. Tensors share memory if their lifetimes do not overlap; the first layer

@@ -70,7 +70,7 @@ class Reader {
 
  private:
   void read_fields(Layer& layer) {
-    layer.kind = static_cast<Kind>(in_.number("the operator", 0, static_cast<int32_t>(Kind::bilinear)));
+    layer.kind = static_cast<Kind>(in_.number("the operator", 0, static_cast<int32_t>(Kind::gather)));
     layer.output = layer.computed = static_cast<int32_t>(plan_.tensors.size());
     const bool takes_two = layer.kind == Kind::sum || layer.kind == Kind::product;
     layer.inputs = in_.numbers<int32_t>("the inputs", layer.kind == Kind::concat ? kAny : 1 + takes_two, 0,
@@ -139,44 +139,36 @@ class Reader {
         layer.requantize = read_requantize(in_, to, EM_MULTIPLIER);
         return require_equal_shape(from, to);
       }
-      default:
+      case Kind::bilinear:
+        layer.rows = read_neighbours(from.height, to.height);
+        layer.columns = read_neighbours(from.width, to.width);
         require_same_integers(from, to);
-        return read_moving(layer, from, to);
+        return require_shape(to, to.height, to.width, from.channels);
+      case Kind::gather:
+        require_same_integers(from, to);
+        return read_places(layer.places, from, to);
     }
   }
 
-  // Operators that only move integers.
-  void read_moving(Layer& layer, const TensorType& from, const TensorType& to) {
-    switch (layer.kind) {
-      case Kind::upsample:
-        read_pair("a step", 1, layer.factor_y, layer.factor_x);
-        return require_shape(to, int64_t{from.height} * layer.factor_y, int64_t{from.width} * layer.factor_x,
-                             from.channels);
-      case Kind::pad:
-        read_pair("the corner", 0, layer.top, layer.left);
-        read_pair("a step", 1, layer.factor_y, layer.factor_x);
-        require((from.height - int64_t{1}) * layer.factor_y + layer.top < to.height &&
-                    (from.width - int64_t{1}) * layer.factor_x + layer.left < to.width,
-                "the input ends beyond the output");
-        return require_shape(to, to.height, to.width, from.channels);
-      case Kind::slice:
-        read_pair("the corner", 0, layer.top, layer.left);
-        layer.channel = in_.number("the first channel", 0, kMostSide);
-        read_pair("a step", 1, layer.factor_y, layer.factor_x);
-        layer.step_channel = in_.number("the step of the channels", 1, kMostSide);
-        return require((to.height - int64_t{1}) * layer.factor_y + layer.top < from.height &&
-                           (to.width - int64_t{1}) * layer.factor_x + layer.left < from.width &&
-                           (to.channels - int64_t{1}) * layer.step_channel + layer.channel < from.channels,
-                       "the slice ends beyond the input");
-      case Kind::shuffle:
-        layer.groups = in_.number("groups", 1, from.channels);
-        require(from.channels % layer.groups == 0, "the channels are no multiple of the groups");
-        return require_equal_shape(from, to);
-      default:  // Kind::bilinear
-        layer.rows = read_neighbours(from.height, to.height);
-        layer.columns = read_neighbours(from.width, to.width);
-        return require_shape(to, to.height, to.width, from.channels);
+  void read_places(Places& places, const TensorType& from, const TensorType& to) {
+    const int64_t last = int64_t{from.height} * from.width * from.channels - 1;
+    places.rows = in_.numbers<int32_t>("the rows", to.height, -1, last);
+    places.columns = in_.numbers<int32_t>("the columns", to.width, -1, last);
+    places.channels = in_.numbers<int32_t>("the channels", to.channels, 0, last);
+    int64_t y = 0, x = 0, channel = 0;
+    for (const std::vector<int32_t>* list : {&places.rows, &places.columns, &places.channels}) {
+      Position greatest{};
+      for (const int32_t element : *list) {
+        const Position position = position_of(std::max(element, 0), from);
+        greatest.y = std::max(greatest.y, position.y);
+        greatest.x = std::max(greatest.x, position.x);
+        greatest.channel = std::max(greatest.channel, position.channel);
+      }
+      y += greatest.y;
+      x += greatest.x;
+      channel += greatest.channel;
     }
+    require(y < from.height && x < from.width && channel < from.channels, "an element lies beyond the input");
   }
 
   void read_conv(Layer& layer, const TensorType& from, const TensorType& to) {

@@ -65,7 +65,7 @@ Step make_max_pool(const Layer& layer, const Pool& pool, const Kernels& kernels,
 Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   std::vector<Copy> copies;
   for (size_t i = 0; i < layer.inputs.size(); ++i)
-    copies.push_back({tensors[layer.inputs[i]].view, written_by(layer, tensors), layer.channels[i], 1, 1});
+    copies.push_back({tensors[layer.inputs[i]].view, written_by(layer, tensors), layer.channels[i]});
   return {layer.name, tensors[layer.output].view.height,
           [copies, run = kernels.concat](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             for (const Copy& copy : copies) run(copy, arena, first, last);
@@ -95,6 +95,29 @@ Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const
           }};
 }
 
+Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  const Tensor& input = tensors[layer.inputs[0]];
+  const auto bytes_of = [&](const std::vector<int32_t>& elements) {
+    std::vector<int64_t> bytes;
+    for (const int32_t element : elements) {
+      const Position at = position_of(std::max(element, 0), input.type);
+      bytes.push_back(element < 0 ? -1 : at.y * input.view.row + int64_t{at.x} * input.view.pixel + at.channel);
+    }
+    return bytes;
+  };
+  struct Lists {
+    std::vector<int64_t> rows, columns, channels;
+  };
+  const auto& [rows, columns, channels] = layer.places;
+  auto lists = std::make_shared<Lists>(Lists{bytes_of(rows), bytes_of(columns), bytes_of(channels)});
+  const ElementGather gather{input.view, written_by(layer, tensors), lists->rows.data(), lists->columns.data(),
+                      counts(channels, 0, 1) ? nullptr : lists->channels.data()};
+  return {layer.name, gather.out.height,
+          [gather, lists, run = kernels.gather](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(gather, arena, first, last);
+          }};
+}
+
 Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   const Tensor& output = tensors[layer.computed];
   const View in = tensors[layer.inputs[0]].view, out = written_by(layer, tensors);
@@ -115,6 +138,7 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
       return make_plain(layer, Pool{in, out, window_of(layer), requantize->view()}, kernels.average_pool, requantize);
     case Kind::concat:
       return make_concat(layer, tensors, kernels);
+    case Kind::clamp:  // has become a lookup
     case Kind::lookup:
       return make_lookup(layer, tensors, kernels);
     case Kind::product: {
@@ -122,28 +146,12 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
       const bool one_pixel = b.height == 1 && b.width == 1;
       return make_plain(layer, Product{in, b, out, one_pixel, requantize->view()}, kernels.product, requantize);
     }
-    case Kind::pad:
-      return make_plain(layer, Pad{in, out, layer.top, layer.left, layer.factor_y, layer.factor_x}, kernels.pad);
-    case Kind::slice: {
-      const Slice slice{in,
-                        out,
-                        layer.top,
-                        layer.left,
-                        layer.channel,
-                        layer.factor_y,
-                        layer.factor_x,
-                        layer.step_channel};
-      return make_plain(layer, slice, kernels.slice);
-    }
-    case Kind::shuffle:
-      return make_plain(layer, Shuffle{in, out, layer.groups}, kernels.shuffle);
     case Kind::bilinear:
       return make_bilinear(layer, tensors, kernels);
-    case Kind::upsample:
-    case Kind::clamp:  // has become a lookup
+    case Kind::gather:
       break;
   }
-  return make_plain(layer, Copy{in, out, 0, layer.factor_y, layer.factor_x}, kernels.upsample);
+  return make_gather(layer, tensors, kernels);
 }
 
 // Applies the table to the rows that a step has made, while they are in the first cache.

@@ -10,20 +10,6 @@ void concat(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
       memcpy(arena + copy.out.at(y, x) + copy.channel, arena + copy.in.at(y, x), static_cast<size_t>(copy.in.channels));
 }
 
-// Whole blocks where the input has them: what the last one holds after the last channel is never used.
-void upsample(const Copy& copy, uint8_t* arena, int32_t first, int32_t last) {
-  const int32_t bytes = copy.in.pixel % kBlock == 0 ? copy.in.blocks() * kBlock : 0;
-  for (int32_t y = first; y < last; ++y) {
-    const uint8_t* in = arena + copy.in.at(y / copy.factor_y, 0);
-    uint8_t* out = arena + copy.out.at(y, 0);
-    for (int32_t x = 0; x < copy.in.width; ++x, in += copy.in.pixel)
-      for (int32_t i = 0; i < copy.factor_x; ++i, out += copy.out.pixel) {
-        for (int32_t c = 0; c < bytes; c += kBlock) memcpy(out + c, in + c, kBlock);
-        if (bytes == 0) memcpy(out, in, static_cast<size_t>(copy.in.channels));
-      }
-  }
-}
-
 // To pixels of four bytes; the fourth has weights of 0. Reads only the pixels' own bytes.
 void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip) {
   int32_t x = 0;
@@ -47,41 +33,31 @@ void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip
     for (int32_t c = 0; c < 3; ++c) row[4 * x + c] = image[3 * x + c] ^ flip;
 }
 
-void pad(const Pad& op, uint8_t* arena, int32_t first, int32_t last) {
-  const auto bytes = static_cast<size_t>(op.in.channels);
-  for (int32_t y = first; y < last; ++y) {
-    // All of its pixels, since an earlier tensor may have used the memory.
-    for (int32_t x = 0; x < op.out.width; ++x) memset(arena + op.out.at(y, x), op.out.zero, bytes);
-    const int32_t below = y - op.top, from = below / op.spacing_y;
-    if (below < 0 || below % op.spacing_y != 0 || from >= op.in.height) continue;
-    for (int32_t x = 0; x < op.in.width; ++x)
-      memcpy(arena + op.out.at(y, op.left + int64_t{x} * op.spacing_x), arena + op.in.at(from, x), bytes);
-  }
-}
-
-void slice(const Slice& op, uint8_t* arena, int32_t first, int32_t last) {
-  for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const int64_t from_y = op.top + int64_t{y} * op.step_y, from_x = op.left + int64_t{x} * op.step_x;
-      const uint8_t* in = arena + op.in.at(from_y, from_x) + op.channel;
-      uint8_t* out = arena + op.out.at(y, x);
-      if (op.step_channel == 1)
-        memcpy(out, in, static_cast<size_t>(op.out.channels));
-      else
-        for (int32_t c = 0; c < op.out.channels; ++c) out[c] = in[int64_t{c} * op.step_channel];
+// One row of a gather; from: null for zero points. Pixels as whole blocks: what the last one holds after the last
+// channel is never used.
+template <bool is_pixel>
+void gather_row(const ElementGather& op, const uint8_t* from, uint8_t* to) {
+  const int64_t *columns = op.columns, *channels = op.channels;  // a store of a byte could be one to `op`
+  const int32_t width = op.out.width, pixel = op.out.pixel, zero = op.out.zero;
+  const int32_t bytes = is_pixel ? op.out.blocks() * kBlock : op.out.channels;
+  for (int32_t x = 0; x < width; ++x, to += pixel) {
+    const int64_t column = columns[x];
+    int32_t c = 0;
+    if (from == nullptr || column < 0) {
+      memset(to, zero, static_cast<size_t>(bytes));
+    } else if (is_pixel) {
+      for (; c + 4 * kBlock <= bytes; c += 4 * kBlock) memcpy(to + c, from + column + c, 4 * kBlock);
+      for (; c < bytes; c += kBlock) memcpy(to + c, from + column + c, kBlock);
+    } else {
+      for (; c < bytes; ++c) to[c] = from[column + channels[c]];
     }
   }
 }
 
-void shuffle(const Shuffle& op, uint8_t* arena, int32_t first, int32_t last) {
-  const int32_t per_group = op.out.channels / op.groups;
+void gather(const ElementGather& op, uint8_t* arena, int32_t first, int32_t last) {
   for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const uint8_t* in = arena + op.in.at(y, x);
-      uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t i = 0; i < per_group; ++i)
-        for (int32_t group = 0; group < op.groups; ++group) *out++ = in[group * per_group + i];
-    }
+    const uint8_t* from = op.rows[y] < 0 ? nullptr : arena + op.in.origin + op.rows[y];
+    (op.channels == nullptr ? gather_row<true> : gather_row<false>)(op, from, arena + op.out.at(y, 0));
   }
 }
 

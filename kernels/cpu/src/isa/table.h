@@ -40,11 +40,8 @@ void max_pool(const Pool&, uint8_t* arena, int32_t first, int32_t last, uint8_t*
 size_t max_pool_scratch(const Pool&);
 void concat(const Copy&, uint8_t* arena, int32_t first, int32_t last);
 void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
-void upsample(const Copy&, uint8_t* arena, int32_t first, int32_t last);
 void lookup(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
-void pad(const Pad&, uint8_t* arena, int32_t first, int32_t last);
-void slice(const Slice&, uint8_t* arena, int32_t first, int32_t last);
-void shuffle(const Shuffle&, uint8_t* arena, int32_t first, int32_t last);
+void gather(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
 void bilinear(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
 size_t resize_scratch(const Resize&);
 void resize_row(const Resize&, const uint8_t* crop, int64_t row_bytes, int32_t row, uint8_t* out, uint8_t* scratch);
