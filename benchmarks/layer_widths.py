@@ -42,7 +42,7 @@ from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluate.classification import evaluate_float
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.search.config import SearchConfig
-from edgemeta.toolchain.search.evaluator import Prepared, prepare
+from edgemeta.toolchain.search.evaluator import SearchSetup, prepare
 from edgemeta.toolchain.search.objective import Costs
 from edgemeta.toolchain.search.result import best, outcomes
 from edgemeta.toolchain.search.run import search
@@ -85,10 +85,10 @@ def main() -> None:
     files = result_files(results, float_model.name, digest, chosen.images, options_of(chosen))
     runs = [Run(chosen.folder / f"budget-{times:g}", times, None) for times in chosen.budgets]
     runs += [Run(chosen.folder / f"uniform-{width}", None, width) for width in chosen.uniform]
-    prepared = prepare(config_of(runs[0], chosen, data), print)
-    int8 = costs(prepared.network.build(prepared.network.uniform(8, 8)), chosen.arm)
+    setup = prepare(config_of(runs[0], chosen, data), print)
+    int8 = costs(setup.network.build(setup.network.uniform(8, 8)), chosen.arm)
     for run in runs:
-        row = {"network": run.title, **figures(run, chosen, prepared, data, test), "int8_cost": int8}
+        row = {"network": run.title, **figures(run, chosen, setup, data, test), "int8_cost": int8}
         row |= {f"{key}_of_int8": round(cost / int8[key], 3) for key, cost in row["cost"].items()}
         row["lost"] = round(floating - row["accuracy"], 4)
         print(row, flush=True)
@@ -152,10 +152,10 @@ def config_of(run: Run, chosen: argparse.Namespace, data: Path) -> SearchConfig:
     return SearchConfig.model_validate(entries)
 
 
-def figures(run: Run, chosen: argparse.Namespace, prepared: Prepared, data: Path, test: Path) -> dict[str, Any]:
+def figures(run: Run, chosen: argparse.Namespace, setup: SearchSetup, data: Path, test: Path) -> dict[str, Any]:
     """Of a network, once for its settings: widths, bytes, accuracy of its integers, cost of an image."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    config, network = config_of(run, chosen, data), prepared.network
+    config, network = config_of(run, chosen, data), setup.network
     bits, found_by = network.uniform(run.width or 8, 8), None
     if run.width is None:
         outcome = best(outcomes(search(config, run.folder).trials))

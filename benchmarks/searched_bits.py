@@ -42,13 +42,13 @@ def main() -> None:
     config = load_search(chosen.config, network=chosen.network, data=chosen.data, trials=chosen.trials)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     searched = search(config, chosen.folder)
-    network = searched.prepared.network
+    network = searched.setup.network
     found = {f"all {bits}": figures(searched, network.uniform(bits, bits), chosen.test) for bits in chosen.uniform}
     outcome = best(outcomes(searched.trials))
     found["searched"] = figures(searched, outcome.bits, chosen.test)
     text = "\n".join(table(found))
     print(text)
-    measure = searched.prepared.judge.measure
+    measure = searched.setup.judge.measure
     head = (
         f"{network.model.name} under scheme `{config.scheme}`, {len(searched.trials):,} trials. Accuracy is {measure}: "
         f"of {config.images:,} held-out images, and of the test images, where the float network has "
@@ -73,13 +73,13 @@ def main() -> None:
 
 def figures(searched: Searched, bits: Bits, test: Path) -> dict[str, Any]:
     """Of one network: sizes as shares, bytes, accuracies in percent, C."""
-    config, prepared = searched.config, searched.prepared
-    model, sizes = prepared.build(bits, config.steps[-1].epochs), Costs(prepared.network).of(bits)
-    evaluator = Evaluator(prepared.network.model, prepared.judge)
+    config, setup = searched.config, searched.setup
+    model, sizes = setup.build(bits, config.steps[-1].epochs), Costs(setup.network).of(bits)
+    evaluator = Evaluator(setup.network.model, setup.judge)
     with closing(evaluator.run(model)) as running:
         accuracy = running.accuracy(config.images)
     floating = evaluator.float_accuracy(config.images)
-    tested = prepared.judge.tested(prepared.network.model, model, test, print)
+    tested = setup.judge.tested(setup.network.model, model, test, print)
     return {
         "weights": round(sizes.weights, 5),
         "features": round(sizes.features, 5),

@@ -93,7 +93,7 @@ def _training_file(searched: Searched, outcome: Outcome, path: Path) -> Path | N
     if searched.config.scheme == "binary":
         return None
     try:
-        write_training(searched.config, searched.prepared.network, outcome.bits, path)
+        write_training(searched.config, searched.setup.network, outcome.bits, path)
     except SearchError as error:
         remark(f"no {path.name} is written: {error}")
         return None

@@ -42,8 +42,8 @@ def check_stream(frames: Mapping[int, RecordedFrame], states: Set[int], killed: 
     state, before = None, 0
     for number in numbers:
         changed, state = frames[number].state != state, frames[number].state
-        told = any(one in states for one in range(before + 1, number + 1))  # a frame between may have been refused
-        if changed and not told and not (killed and number == numbers[-1]):
+        reported = any(one in states for one in range(before + 1, number + 1))  # a frame between may have been refused
+        if changed and not reported and not (killed and number == numbers[-1]):
             result.lost_states += 1
         before = number
     return result

@@ -72,8 +72,8 @@ class ServiceManager:
     @property
     def status(self) -> str:
         """The newest status line."""
-        told = (message.partition("STATUS=")[2] for _, message in reversed(list(self.messages)))
-        return next((text.partition("\n")[0] for text in told if text), "")
+        reported = (message.partition("STATUS=")[2] for _, message in reversed(list(self.messages)))
+        return next((text.partition("\n")[0] for text in reported if text), "")
 
 
 def as_installed(environment: Mapping[str, str]) -> dict[str, str]:

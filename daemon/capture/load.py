@@ -18,7 +18,7 @@ LOOK_AGAIN = 0.5
 
 @dataclass(frozen=True)
 class CameraLoad:
-    """Asked and told by a camera's thread.
+    """The load of the service, as a camera's thread asks for it and reports to it.
 
     opens_in: seconds until its source may be opened, 0 for now.
     opened: its source has given a frame, or failed.

@@ -73,10 +73,10 @@ def assert_whole(folder: Path) -> None:
 
 def test_frames_are_kept_under_the_label_in_the_configs_folder(write: Callable[..., Path], tmp_path: Path) -> None:
     done = collect(write(), "--label", OPEN, "--seconds", "1.5", "--json")
-    told = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     folder = tmp_path / "state" / "collected-test" / "front"
     kept = pictures(folder / OPEN)
-    assert told == {
+    assert reported == {
         "camera": "front",
         "label": OPEN,
         "pictures": len(kept),
@@ -203,8 +203,8 @@ def test_ctrl_c_ends_it_in_order(write: Callable[..., Path], tmp_path: Path) -> 
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    told = json.loads(output)
-    assert (told["ended"], told["pictures"]) == ("interrupted", len(pictures(tmp_path / "state")))
+    reported = json.loads(output)
+    assert (reported["ended"], reported["pictures"]) == ("interrupted", len(pictures(tmp_path / "state")))
 
 
 @pytest.mark.gate("15 s: the command is killed ten times")
@@ -248,9 +248,9 @@ def test_a_running_service_is_asked(write: Callable[..., Path], run: Any, gate: 
     finally:
         del os.environ["XDG_STATE_HOME"]
     done = collect(config, "--label", OPEN, "--seconds", "2", "--json")
-    told = json.loads(done.stdout)
-    assert told["folder"] == str(tmp_path / "of the service" / "edgemeta" / "collected-test" / "front")
-    assert told["pictures"] == len(pictures(Path(told["folder"]) / OPEN)) >= 5
+    reported = json.loads(done.stdout)
+    assert reported["folder"] == str(tmp_path / "of the service" / "edgemeta" / "collected-test" / "front")
+    assert reported["pictures"] == len(pictures(Path(reported["folder"]) / OPEN)) >= 5
     assert service.process.poll() is None
     refused = collect(config, "--label", OPEN.upper(), "--seconds", "2", code=1)
     assert "only in case" in refused.stderr

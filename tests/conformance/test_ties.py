@@ -159,8 +159,8 @@ def test_every_wrong_addition_is_detected(name: str) -> None:
         return np.clip(rounding(total, shift) + add.output.zero_point, add.lo, add.hi)
 
     right = added(half_up)
-    told = {name for name, rounding in ROUNDINGS.items() if not np.array_equal(added(rounding), right)}
-    assert told >= {
+    reported = {name for name, rounding in ROUNDINGS.items() if not np.array_equal(added(rounding), right)}
+    assert reported >= {
         "floor",
         "half to even",
         "half away from zero",

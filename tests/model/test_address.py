@@ -40,9 +40,9 @@ def test_only_the_file_with_the_digest_is_accepted(small_model: Model, tmp_path:
     path = tmp_path / "small.safetensors"
     digest = save(small_model, path)
     assert Address(str(path), digest).read() == (path, path.read_bytes())
-    with pytest.raises(DigestError) as told:
+    with pytest.raises(DigestError) as caught:
         Address(str(path), HEX).read()
-    assert str(told.value) == f"{path}: sha256 {digest}, expected sha256 {HEX}"
+    assert str(caught.value) == f"{path}: sha256 {digest}, expected sha256 {HEX}"
 
 
 def test_a_shipped_name_may_have_a_digest() -> None:

@@ -15,8 +15,8 @@ from tests.model.test_file import join, split, without_checksum
 
 def test_the_checksum_is_the_sha256_of_the_file_with_zeros_in_its_place(small_model: Model) -> None:
     data = encode(small_model)
-    told = split(data)[0]["__metadata__"]["checksum"]
-    assert hashlib.sha256(data.replace(told.encode(), BLANK.encode(), 1)).hexdigest() == told
+    reported = split(data)[0]["__metadata__"]["checksum"]
+    assert hashlib.sha256(data.replace(reported.encode(), BLANK.encode(), 1)).hexdigest() == reported
 
 
 def test_a_flipped_bit_in_any_tensor_is_detected(small_model: Model) -> None:

@@ -352,9 +352,9 @@ def test_content_of_other_files_is_not_quoted(tmp_path: Path, content: bytes) ->
     path.write_bytes(content)
     with pytest.raises(ModelError, match="is not a complete safetensors file") as error:
         load(path)
-    told = str(error.value).removeprefix(str(path))
-    assert "hunter" not in told
-    assert str(int.from_bytes(content[:8], "little")) not in told
+    reported = str(error.value).removeprefix(str(path))
+    assert "hunter" not in reported
+    assert str(int.from_bytes(content[:8], "little")) not in reported
 
 
 @pytest.mark.parametrize("fault", FILE_FAULTS)

@@ -47,10 +47,10 @@ def test_a_damaged_shipped_file_is_refused_without_a_digest_in_the_address(insta
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    with pytest.raises(DigestError) as told:
+    with pytest.raises(DigestError) as caught:
         Address("resnet8-cifar10").read()
-    assert told.value.found == f"{file}: damaged, its sha256 is {hashlib.sha256(data).hexdigest()}"
-    assert told.value.expected.endswith("as shipped (reinstall edgemeta)")
+    assert caught.value.found == f"{file}: damaged, its sha256 is {hashlib.sha256(data).hexdigest()}"
+    assert caught.value.expected.endswith("as shipped (reinstall edgemeta)")
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"", b"one-word\n"])

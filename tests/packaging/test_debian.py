@@ -40,11 +40,11 @@ def test_the_glibc_it_asks_for_is_that_of_its_bundle(packaging: Path, monkeypatc
 
 
 def test_the_licence_of_everything_in_the_bundle_is_told(packaging: Path) -> None:
-    told = re.sub(r"[-_\s]+", "-", (packaging / "debian/copyright").read_text().lower())
+    reported = re.sub(r"[-_\s]+", "-", (packaging / "debian/copyright").read_text().lower())
     lines = [line for line in requires("edgemeta") or [] if "extra ==" not in line or "signature" in line]
     names = [re.split(r"[^\w-]", line)[0].lower() for line in lines]
     assert {"numpy", "cryptography"} <= set(names)
-    assert [name for name in names if name not in told] == []
+    assert [name for name in names if name not in reported] == []
 
 
 def test_the_operators_files_are_where_the_unit_looks_for_them(repository: Path, packaging: Path) -> None:

@@ -30,10 +30,10 @@ class OffByOne:
 def test_verify_finds_a_single_wrong_logit(resnet8: Case) -> None:
     image = random_image(resnet8.model)
     batches = [np.concatenate([image] * 2), np.concatenate([image] * 3)]
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     session = OffByOne(resnet8)
-    assert verify(session, resnet8.model, batches, 5, lambda *done: told.append(done)) == (5, 2)
-    assert told == [(2, 5), (5, 5)]
+    assert verify(session, resnet8.model, batches, 5, lambda *done: reported.append(done)) == (5, 2)
+    assert reported == [(2, 5), (5, 5)]
 
 
 class Turned(OffByOne):
@@ -45,18 +45,18 @@ class Turned(OffByOne):
 
 def test_outputs_of_the_right_shape_can_be_compared_further(resnet8: Case) -> None:
     batch = np.concatenate([random_image(resnet8.model)] * 2)
-    told: list[tuple[Outputs, Outputs]] = []
+    reported: list[tuple[Outputs, Outputs]] = []
 
     def compare(found: Outputs, expected: Outputs) -> None:
-        told.append((found, expected))
+        reported.append((found, expected))
 
     assert verify(OffByOne(resnet8), resnet8.model, [batch], 2, lambda *_: None, compare) == (2, 1)
-    ((found, expected),) = told
+    ((found, expected),) = reported
     assert np.array_equal(expected[0], reference.run(resnet8.model, batch)[0])
     assert (found[0] != expected[0]).sum() == 1
-    told.clear()
+    reported.clear()
     assert verify(Turned(resnet8), resnet8.model, [batch], 2, lambda *_: None, compare) == (2, 2)
-    assert told == []
+    assert reported == []
 
 
 def test_verify_passes_the_cpu(resnet8: Case) -> None:
@@ -67,13 +67,13 @@ def test_verify_passes_the_cpu(resnet8: Case) -> None:
 
 
 def test_bench_gives_consistent_figures(resnet8: Case) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with closing(choose("cpu").compile(resnet8.model, {})) as session:
-        timing = bench(session, resnet8.model, 20, 0.1, lambda *done: told.append(done))
+        timing = bench(session, resnet8.model, 20, 0.1, lambda *done: reported.append(done))
     assert 0 < timing.min_us <= timing.median_us <= timing.p99_us
     assert "conv2+add3" in timing.stages
     assert sum(timing.stages.values()) > 0
-    assert told[-1] == (20, 20)
+    assert reported[-1] == (20, 20)
 
 
 class Slow(OffByOne):
@@ -85,14 +85,14 @@ class Slow(OffByOne):
 
 
 def test_a_slow_session_is_timed_as_often_as_there_is_time(resnet8: Case) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     session = Slow(resnet8)
     begin = time.monotonic()
-    timing = bench(session, resnet8.model, 2000, 0.0, lambda *done: told.append(done), seconds=0.2)
+    timing = bench(session, resnet8.model, 2000, 0.0, lambda *done: reported.append(done), seconds=0.2)
     assert time.monotonic() - begin < 10
     assert MIN_RUNS <= timing.runs <= 20
     assert timing.min_us >= 10_000
-    assert told[-1] == (timing.runs, timing.runs)
+    assert reported[-1] == (timing.runs, timing.runs)
     assert bench(session, resnet8.model, 2000, 0.0, lambda *_: None, seconds=0.0).runs == MIN_RUNS
     assert bench(session, resnet8.model, 30, 0.0, lambda *_: None).runs == 30
 

@@ -42,5 +42,5 @@ def test_a_picture_that_claims_too_many_pixels_is_refused(tmp_path: Path) -> Non
     program = "import sys, edgemeta; from pathlib import Path; from edgemeta.plugins.pictures import read_picture\n"
     program += "read_picture(Path(sys.argv[1]))"  # OpenCV reads its limit when it is first imported
     command = [sys.executable, "-c", program, str(tmp_path / "a.jpg")]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    assert "a.jpg claims a size that is too large, expected at most 134 million pixels\n" in told
+    reported = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert "a.jpg claims a size that is too large, expected at most 134 million pixels\n" in reported

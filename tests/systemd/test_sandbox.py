@@ -65,8 +65,8 @@ print(os.getpriority(os.PRIO_PROCESS, 0), resource.getrlimit(resource.RLIMIT_DAT
 def test_teaching_can_lower_its_priority_and_limit_its_memory(sandbox: list[str]) -> None:
     """Its launcher must be a child of the service, not of the init process."""
     command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", "300", sys.executable, "-c", TOLD]
-    told = subprocess.run([*sandbox, *command], capture_output=True, text=True, timeout=60, check=False)
-    assert (told.stdout, told.stderr, told.returncode) == ("19 300000000\n", "", 0)
+    reported = subprocess.run([*sandbox, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert (reported.stdout, reported.stderr, reported.returncode) == ("19 300000000\n", "", 0)
 
 
 STREAM = """
@@ -88,11 +88,11 @@ def test_a_network_stream_has_its_own_process_of_low_priority(sandbox: list[str]
     camera = LostCamera()
     try:
         command = [*sandbox, sys.executable, "-c", STREAM, camera.address]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        reported = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     finally:
         camera.close()
     nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
-    assert (told.stdout, told.stderr, told.returncode) == (f"48 64 3 {nice} 800\n", "", 0)
+    assert (reported.stdout, reported.stderr, reported.returncode) == (f"48 64 3 {nice} 800\n", "", 0)
 
 
 def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox: list[str], tmp_path: Path) -> None:

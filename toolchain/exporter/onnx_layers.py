@@ -201,9 +201,9 @@ def _write_pad(graph: QdqGraph, layer: Pad, source: str, name: str, channels: in
 
 def _write_lookup(graph: QdqGraph, layer: Lookup, source: TensorType) -> None:
     """A function that ONNX has, where the table is exactly that; else a Gather from the table."""
-    known = function_of(layer, source)
-    if known is not None:
-        write_function(graph, known, graph.dequantized[layer.input], layer.name)
+    named = function_of(layer, source)
+    if named is not None:
+        write_function(graph, named, graph.dequantized[layer.input], layer.name)
         graph.quantized(layer.name, layer.output)
         return
     rows = np.arange(len(layer.table), dtype=np.int32) * 256 + (128 if source.signed else 0)

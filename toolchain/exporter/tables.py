@@ -19,7 +19,7 @@ _PLAIN: dict[FunctionName, str] = {
 
 
 @dataclass(frozen=True)
-class Known:
+class NamedFunction:
     """A function by its name in the float graph."""
 
     function: FunctionName
@@ -27,41 +27,41 @@ class Known:
     beta: float = 0.0
 
 
-def _candidates() -> Iterator[Known]:
+def _candidates() -> Iterator[NamedFunction]:
     for function in ("sigmoid", "silu", "tanh", "hard_swish", "softplus"):
-        yield Known(function)
-    yield Known("hard_sigmoid", 1 / 6, 0.5)
-    yield Known("hard_sigmoid", 0.2, 0.5)
+        yield NamedFunction(function)
+    yield NamedFunction("hard_sigmoid", 1 / 6, 0.5)
+    yield NamedFunction("hard_sigmoid", 0.2, 0.5)
     for slope in (0.01, 0.1, 0.2, 0.3):
-        yield Known("leaky_relu", slope)
-    yield Known("elu", 1.0)
+        yield NamedFunction("leaky_relu", slope)
+    yield NamedFunction("elu", 1.0)
 
 
-def function_of(layer: Lookup, source: TensorType) -> Known | None:
+def function_of(layer: Lookup, source: TensorType) -> NamedFunction | None:
     """The function of which the table holds the nearest integers, all of them."""
     if len(layer.table) != 1:
         return None
     real = (source.scale * (np.arange(256) - (128 if source.signed else 0) - source.zero_point)).astype(np.float32)
-    return next((known for known in _candidates() if (_table(known, real, layer.output) == layer.table[0]).all()), None)
+    return next((named for named in _candidates() if (_table(named, real, layer.output) == layer.table[0]).all()), None)
 
 
-def _table(known: Known, real: NDArray[np.float32], out: TensorType) -> NDArray[np.float64]:
-    values = evaluate(known.function, real, known.alpha, known.beta).astype(np.float64)
+def _table(named: NamedFunction, real: NDArray[np.float32], out: TensorType) -> NDArray[np.float64]:
+    values = evaluate(named.function, real, named.alpha, named.beta).astype(np.float64)
     entries: NDArray[np.float64] = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
     return entries
 
 
-def write_function(graph: QdqGraph, known: Known, source: str, name: str) -> None:
+def write_function(graph: QdqGraph, named: NamedFunction, source: str, name: str) -> None:
     """The function of a real tensor, under a name."""
-    match known.function:
+    match named.function:
         case "silu":
             gate = graph.node("Sigmoid", [source], f"{name}.gate")
             graph.node("Mul", [source, gate], name)
         case "leaky_relu":
-            graph.node("LeakyRelu", [source], name, alpha=known.alpha)
+            graph.node("LeakyRelu", [source], name, alpha=named.alpha)
         case "elu":
-            graph.node("Elu", [source], name, alpha=known.alpha)
+            graph.node("Elu", [source], name, alpha=named.alpha)
         case "hard_sigmoid":
-            graph.node("HardSigmoid", [source], name, alpha=known.alpha, beta=known.beta)
+            graph.node("HardSigmoid", [source], name, alpha=named.alpha, beta=named.beta)
         case _:
-            graph.node(_PLAIN[known.function], [source], name)
+            graph.node(_PLAIN[named.function], [source], name)

@@ -43,7 +43,7 @@ _TIMED_RUNS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class SearchSetup:
     """A search's float network and images.
 
     judge: has the images that trials are measured on. trainer: trains trials, None where they keep the float network's
@@ -62,7 +62,7 @@ class Prepared:
         return self.trainer.train(bits, epochs)
 
 
-def prepare(config: SearchConfig, report: Report) -> Prepared:
+def prepare(config: SearchConfig, report: Report) -> SearchSetup:
     """Read network and data, split them, and measure the ranges of the feature maps. Raises ToolchainError."""
     model = load_float_model(find(config.network))
     rehearse(model, config.network)
@@ -78,17 +78,17 @@ def prepare(config: SearchConfig, report: Report) -> Prepared:
     return _detection(config, model, path)
 
 
-def _classification(config: SearchConfig, model: FloatModel, path: Path, report: Report) -> Prepared:
+def _classification(config: SearchConfig, model: FloatModel, path: Path, report: Report) -> SearchSetup:
     loaded = load_dataset(path, "train", model.input_shape[0], report, labels=model.labels)
     data = Dataset(loaded.x, in_labels(loaded.y, loaded.labels, model.labels, path, report), model.labels, loaded.names)
     rest, held_out = split(data, config.held_out.share, config.held_out.seed)
     _require_images(config, path, len(held_out))
     judge = TopOne(held_out, config.images)
     network = _network(config, model, rest.balanced(config.calibration).x)
-    return Prepared(network, judge, _trainer(config, network, rest, judge.judged))
+    return SearchSetup(network, judge, _trainer(config, network, rest, judge.judged))
 
 
-def _detection(config: SearchConfig, model: FloatModel, path: Path) -> Prepared:
+def _detection(config: SearchConfig, model: FloatModel, path: Path) -> SearchSetup:
     if config.training is not None:
         raise SearchError(f"{config.network}: trials are trained for a classification, found a detection")
     data = load_boxed_images(path, model.labels, model.input_shape[0])
@@ -96,7 +96,7 @@ def _detection(config: SearchConfig, model: FloatModel, path: Path) -> Prepared:
     held_out = np.flatnonzero(part)
     _require_images(config, path, len(held_out))
     judge = MeanPrecision(model, data.take(held_out[: config.images]))
-    return Prepared(_network(config, model, data.x[~part][: config.calibration]), judge, None)
+    return SearchSetup(_network(config, model, data.x[~part][: config.calibration]), judge, None)
 
 
 def _require_images(config: SearchConfig, path: Path, held_out: int) -> None:

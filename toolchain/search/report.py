@@ -32,7 +32,7 @@ def _page(searched: Searched, remarks: Sequence[str]) -> Iterator[str]:
     yield f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
     pruned = len(searched.trials) - len(found)
     factors = config.objective
-    measure = searched.prepared.judge.measure
+    measure = searched.setup.judge.measure
     yield (
         f"<p>Network {escape(config.network)}, scheme {config.scheme}: {len(searched.trials):,} trials, {pruned:,} of "
         f"them stopped early. Accuracy is the {measure} of {config.images:,} held-out images, where the float network "

@@ -143,9 +143,9 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Path | N
 
     Its provenance names the study. A trained one is trained again, as the storage has no weights.
     """
-    config, network = searched.config, searched.prepared.network
+    config, network = searched.config, searched.setup.network
     epochs = config.steps[-1].epochs
-    integer = searched.prepared.build(outcome.bits, epochs)
+    integer = searched.setup.build(outcome.bits, epochs)
     study = {
         "study": config.name,
         "search_sha256": config.digest(),
@@ -158,7 +158,7 @@ def save_chosen(searched: Searched, outcome: Outcome, path: Path, test: Path | N
     if config.training is not None:
         study["training"] = {**config.training.model_dump(), "epochs": epochs}
     provenance = {**integer.provenance, "search": study, "float": dict(network.model.provenance)}
-    judge = searched.prepared.judge
+    judge = searched.setup.judge
     remarks: list[str] = []
     integer = judge.finished(replace(integer, provenance=provenance), remarks.append)
     for remark in remarks:
@@ -192,7 +192,7 @@ def values_of(config: SearchConfig, searched: Searched, chosen: Chosen | None, t
         "sha256": None if chosen is None else chosen.sha256,
         "model_bytes": None if chosen is None else chosen.size,
         "remarks": [] if chosen is None else list(chosen.remarks),
-        "measure": searched.prepared.judge.measure,
+        "measure": searched.setup.judge.measure,
         "test_accuracy": None if test is None else round(100 * test.accuracy, 4),
         "float_test_accuracy": None if test is None else round(100 * test.float_accuracy, 4),
         "evaluated_images": searched.evaluated,

@@ -10,7 +10,7 @@ from edgemeta.toolchain.search.budget import Budget
 from edgemeta.toolchain.search.candidate import Candidate
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.device_costs import NO_NETWORK, device_costs
-from edgemeta.toolchain.search.evaluator import Evaluator, Prepared, prepare
+from edgemeta.toolchain.search.evaluator import Evaluator, SearchSetup, prepare
 from edgemeta.toolchain.search.ledger import Ledger, open_study
 from edgemeta.toolchain.search.objective import Costs, bits_of, objective
 from edgemeta.toolchain.search.proposals import Proposals, distributions
@@ -50,7 +50,7 @@ class Searched:
     """
 
     config: SearchConfig
-    prepared: Prepared
+    setup: SearchSetup
     trials: tuple["FrozenTrial", ...]
     budget: int | None
     sensitivity: Mapping[str, Mapping[int, float]]
@@ -82,7 +82,7 @@ def search(config: SearchConfig, folder: Path, observer: SearchObserver | None =
     seconds = time.monotonic() - begin
     return Searched(
         config,
-        worker.prepared,
+        worker.setup,
         trials,
         worker.budget.limit,
         table,
@@ -96,18 +96,18 @@ class _Worker:
     def __init__(
         self,
         config: SearchConfig,
-        prepared: Prepared,
+        setup: SearchSetup,
         storage: "BaseStorage",
         study: int,
         observer: SearchObserver,
     ) -> None:
-        self._config, self.prepared, self._observer = config, prepared, observer
+        self._config, self.setup, self._observer = config, setup, observer
         self._storage, self._study = storage, study
-        self._network = prepared.network
-        self.evaluator = Evaluator(prepared.network.model, prepared.judge)
-        self._costs = Costs(prepared.network)
+        self._network = setup.network
+        self.evaluator = Evaluator(setup.network.model, setup.judge)
+        self._costs = Costs(setup.network)
         self._device_costs = device_costs(config, self.evaluator)
-        self._space = space_of(config, prepared.network)
+        self._space = space_of(config, setup.network)
         self.budget = Budget(config, self._costs, self._space)
         self.ledger = Ledger(storage, study, distributions(self._space), config.lease)
         self._seeds: list[dict[str, int]] = []
@@ -161,7 +161,7 @@ class _Worker:
         sizes = self._costs.of(bits)
         result: dict[str, Any] = asdict(sizes)
         pruned, value = False, 0.0
-        candidate = Candidate(self.evaluator, lambda epochs: self.prepared.build(bits, epochs))
+        candidate = Candidate(self.evaluator, lambda epochs: self.setup.build(bits, epochs))
         for number, step in enumerate(self._config.steps):
             floating = self.evaluator.float_accuracy(step.images)
             accuracy = candidate.accuracy(step)

@@ -27,7 +27,7 @@ def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
             CONFIG,
             source,
             deliver,
-            lambda _, status: watch.note(watch.told, status),
+            lambda _, status: watch.note(watch.reported, status),
             lambda error: watch.note(watch.crashes, error),
             load,
         )

@@ -53,7 +53,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.frames: list[int] = []
-        self.told: list[CameraStatus] = []
+        self.reported: list[CameraStatus] = []
         self.crashes: list[BaseException] = []
         self.changed = threading.Condition()
 
@@ -68,4 +68,4 @@ class Watch:
 
     @property
     def states(self) -> list[str]:
-        return [status.state.value for status in self.told]
+        return [status.state.value for status in self.reported]

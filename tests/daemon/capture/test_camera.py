@@ -21,10 +21,10 @@ def test_it_reopens_after_failures_and_reports_each_error_once(start: Any) -> No
     away = SourceError("away")
     source = Scripted(51, 52, away, away, away, SourceError("other"), 53)
     _, watch = start(source)
-    watch.wait(lambda: watch.frames == [51, 52, 53] and watch.states[-1] == "running" and len(watch.told) == 5)
+    watch.wait(lambda: watch.frames == [51, 52, 53] and watch.states[-1] == "running" and len(watch.reported) == 5)
     assert watch.states == ["opening", "running", "failed", "failed", "running"]
-    assert [status.reason for status in watch.told] == [None, None, "away", "other", None]
-    assert [status.failures for status in watch.told] == [0, 0, 1, 4, 4]
+    assert [status.reason for status in watch.reported] == [None, None, "away", "other", None]
+    assert [status.failures for status in watch.reported] == [0, 0, 1, 4, 4]
     assert source.opened == 5
     assert source.closed == 4
 
@@ -83,7 +83,7 @@ def test_a_frozen_camera_stays_frozen_while_it_is_reopened_until_its_picture_cha
     _, watch = start(source)
     watch.wait(lambda: watch.frames[-1:] == [220])
     assert watch.states == ["opening", "running", "frozen", "running"]
-    assert watch.told[2].reason == "the picture has not changed for 0.2 s or longer"
+    assert watch.reported[2].reason == "the picture has not changed for 0.2 s or longer"
     assert source.opened in range(3, 8)
     assert len(watch.frames) == 63
     assert caplog.messages == [
@@ -112,9 +112,9 @@ def test_a_frozen_source_that_cannot_be_reopened_has_failed(start: Any, monkeypa
 def test_a_black_camera_is_black_until_it_is_not(start: Any) -> None:
     source = Scripted(*[0, 1] * 4, 99, interval_ns=50_000_000)
     _, watch = start(source)
-    watch.wait(lambda: watch.frames[-1:] == [99] and watch.told[-1].reason is None and len(watch.told) == 4)
+    watch.wait(lambda: watch.frames[-1:] == [99] and watch.reported[-1].reason is None and len(watch.reported) == 4)
     assert watch.states == ["opening", "running", "black", "running"]
-    assert watch.told[2].reason == "black for 0.1 s or longer"
+    assert watch.reported[2].reason == "black for 0.1 s or longer"
     assert source.opened == 1
 
 
@@ -128,7 +128,7 @@ def test_a_delayed_stream_is_delayed_and_says_when_frames_were_captured(
     source.read = lambda: replace(read(), stream_ns=(time.monotonic_ns() - began) // 2)  # type: ignore[method-assign]
     camera, watch = start(source)
     watch.wait(lambda: watch.states[-1:] == ["delayed"])
-    assert watch.told[-1].reason == "frames arrive more than 0.3 s late"
+    assert watch.reported[-1].reason == "frames arrive more than 0.3 s late"
     assert camera.delay is not None
     assert camera.delay > 0.3
     assert camera.last_frame_ns is not None
@@ -141,10 +141,10 @@ def test_damaged_frames_are_counted_and_named_when_they_last(start: Any, monkeyp
     read = source.read
     source.read = lambda: replace(read(), damaged=5 - len(source.script))  # type: ignore[method-assign]
     camera, watch = start(source)
-    watch.wait(lambda: watch.told[-1].reason == "frames are damaged again and again")
+    watch.wait(lambda: watch.reported[-1].reason == "frames are damaged again and again")
     assert watch.states == ["opening", "running", "running"]
     assert camera.damaged >= 3
-    assert watch.told[-1].damaged >= 3
+    assert watch.reported[-1].damaged >= 3
 
 
 def test_files_may_repeat_frames(start: Any) -> None:
@@ -176,8 +176,8 @@ def test_a_camera_waits_to_be_opened_and_says_why(start: Any) -> None:
     allowed = threading.Event()
     source = Scripted(1)
     _, watch = start(source, CameraLoad(opens_in=lambda: 0.0 if allowed.is_set() else 0.06))
-    watch.wait(lambda: len(watch.told) == 2)
-    assert watch.told[1].description == "opening: waits until the service is not overloaded any more"
+    watch.wait(lambda: len(watch.reported) == 2)
+    assert watch.reported[1].description == "opening: waits until the service is not overloaded any more"
     assert source.opened == 0
     allowed.set()
     watch.wait(lambda: watch.frames == [1])

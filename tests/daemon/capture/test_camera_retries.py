@@ -26,7 +26,7 @@ def test_a_stream_that_does_not_come_again_has_failed(start: Any, monkeypatch: p
     camera, watch = start(source)
     watch.wait(lambda: watch.frames == [50, 60])
     assert watch.states == ["opening", "running", "failed", "running"]
-    assert [status.failures for status in watch.told] == [0, 0, 2, 2]
+    assert [status.failures for status in watch.reported] == [0, 0, 2, 2]
     assert camera.outages == 1
 
 
@@ -40,7 +40,7 @@ def test_a_key_frame_is_awaited_without_a_failure(start: Any) -> None:
     source = Scripted(SourceWaiting("waiting for a key frame"), SourceWaiting("waiting for a key frame"), 50)
     camera, watch = start(source)
     watch.wait(lambda: watch.frames == [50])
-    assert [(status.state.value, status.reason) for status in watch.told] == [
+    assert [(status.state.value, status.reason) for status in watch.reported] == [
         ("opening", None),
         ("opening", "waiting for a key frame"),
         ("running", None),
@@ -54,12 +54,12 @@ def test_failures_of_the_status_and_of_the_metric_are_the_same(start: Any, monke
     away = SourceError("away")
     camera, watch = start(Scripted(*[away] * 20))
     watch.wait(lambda: camera._failures == 20)
-    assert camera.failures == watch.told[-1].failures == 1
+    assert camera.failures == watch.reported[-1].failures == 1
     monkeypatch.setattr("edgemeta.daemon.capture.camera.REPORTED_EVERY_NS", 0)
     camera._source.script = [away] * 5  # type: ignore[attr-defined]
     camera._source.done.set()  # type: ignore[attr-defined]
     watch.wait(lambda: watch.states[-1] == "ended")
-    assert camera.failures == watch.told[-1].failures
+    assert camera.failures == watch.reported[-1].failures
 
 
 def test_without_a_thread_it_is_this_camera_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +69,10 @@ def test_without_a_thread_it_is_this_camera_that_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(threading.Thread, "start", refuse)
     watch = Watch()
     camera = Camera(
-        "front", CONFIG, Scripted(50), print, lambda _, status: watch.told.append(status), watch.crashes.append
+        "front", CONFIG, Scripted(50), print, lambda _, status: watch.reported.append(status), watch.crashes.append
     )
     camera.start()
-    assert watch.told[-1].description == "failed: has no thread of its own: can't start new thread"
+    assert watch.reported[-1].description == "failed: has no thread of its own: can't start new thread"
     camera.stop()
     camera.join(1)
     assert watch.states == ["opening", "failed", "stopped"]

@@ -24,9 +24,9 @@ def test_frames_with_noise_are_accepted() -> None:
 
 def test_a_repeated_picture_is_frozen_until_it_changes_at_any_frame_rate() -> None:
     check = FrameCheck(frozen_after=30, black_after=10)
-    told = [look(check, NOISE[0].copy(), tenth / 10)[0] for tenth in range(400)]
-    assert told.index(True) in range(300, 310)
-    assert all(told[310:])
+    reported = [look(check, NOISE[0].copy(), tenth / 10)[0] for tenth in range(400)]
+    assert reported.index(True) in range(300, 310)
+    assert all(reported[310:])
     assert look(check, NOISE[1], 40.5) == (False, False)
 
 
@@ -49,8 +49,8 @@ def test_black_pictures_are_black_until_one_is_not() -> None:
     check = FrameCheck(frozen_after=None, black_after=10)
     lit = DARK.copy()
     lit[8:16, 8:16, 1] = 200
-    told = [look(check, lit if second in (0, 20) else DARK, second)[1] for second in range(40)]
-    assert told == [False] * 11 + [True] * 9 + [False] * 11 + [True] * 9
+    reported = [look(check, lit if second in (0, 20) else DARK, second)[1] for second in range(40)]
+    assert reported == [False] * 11 + [True] * 9 + [False] * 11 + [True] * 9
 
 
 def test_dark_pictures_with_noise_are_black_but_not_frozen() -> None:
@@ -75,12 +75,12 @@ def test_a_lamp_in_the_dark_is_not_black() -> None:
 
 def test_black_with_a_running_clock_is_black() -> None:
     check = FrameCheck(frozen_after=4, black_after=4)
-    told = []
+    reported = []
     for tenth in range(200):
         picture = np.zeros((360, 640, 3), np.uint8)
         picture[4:16, 20 : 40 + tenth // 10 % 2 * 20] = 255
-        told.append(look(check, picture, tenth / 10))
-    assert all(told[150:])
+        reported.append(look(check, picture, tenth / 10))
+    assert all(reported[150:])
 
 
 def test_another_frame_size_is_an_error() -> None:

@@ -20,9 +20,9 @@ TOKEN = "0123456789abcdef"
 
 def said(web: dict[str, Any], write_config: Any) -> str:
     """The mistake of a config with this section."""
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         prepare(write_config(web=web))
-    (mistake,) = told.value.mistakes
+    (mistake,) = caught.value.mistakes
     return f"{mistake.key}: found {mistake.found}, expected {mistake.expected}"
 
 

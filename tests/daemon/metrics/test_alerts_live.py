@@ -85,8 +85,8 @@ def test_frames_that_flow_are_not_silent_where_the_clock_is_two_hours_behind(
     prometheus, port = watched(**two_hours_behind)
     prometheus.wait("count_over_time(edgemeta_camera_last_frame_age_seconds[1m]) >= 5")
     with urlopen(f"http://127.0.0.1:{port}/api/state", timeout=60) as answer:
-        told = datetime.fromisoformat(json.load(answer)["time"].replace("Z", "+00:00"))
-    assert 7000 < (datetime.now(timezone.utc) - told).total_seconds() < 7400, "the clock is not behind"
+        reported = datetime.fromisoformat(json.load(answer)["time"].replace("Z", "+00:00"))
+    assert 7000 < (datetime.now(timezone.utc) - reported).total_seconds() < 7400, "the clock is not behind"
     assert prometheus.ask(expression("EdgemetaCameraSilent")) == []
     assert prometheus.ask(firing("EdgemetaCameraSilent")) == []
     (age,) = prometheus.ask("edgemeta_camera_last_frame_age_seconds")

@@ -132,8 +132,8 @@ def test_promtool_finds_no_problem(snapshot: MetricsSnapshot) -> None:
         pytest.skip("promtool is not installed (Debian package prometheus)")
     text, content_type = exposition(snapshot)
     assert content_type.startswith("text/plain; version=")
-    told = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
-    assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
+    reported = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (reported.returncode, reported.stdout, reported.stderr) == (0, b"", b"")
     planted = text.replace(b"edgemeta_frames_captured_total", b"edgemeta_frames_captured_ms")
-    told = subprocess.run([promtool, "check", "metrics"], input=planted, capture_output=True, check=False)
-    assert told.returncode != 0, "the check itself finds a name that breaks the conventions"
+    reported = subprocess.run([promtool, "check", "metrics"], input=planted, capture_output=True, check=False)
+    assert reported.returncode != 0, "the check itself finds a name that breaks the conventions"

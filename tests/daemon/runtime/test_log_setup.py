@@ -117,10 +117,10 @@ def test_the_service_logs_json_and_a_reload_changes_the_format(
     wait_for(daemon, "config reloaded: applied log.format\n")
     assert daemon.stop() == 0
     lines = daemon.said.splitlines()
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    camera = next(fields for fields in told if fields.get("state") == "running")
+    reported = [json.loads(line) for line in lines if line.startswith("{")]
+    camera = next(fields for fields in reported if fields.get("state") == "running")
     assert (camera["camera"], camera["thread"], camera["reason"]) == ("front", "camera front", None)
-    text = lines[len(told) :]
+    text = lines[len(reported) :]
     assert text[-1].endswith("INFO    stopped")
     assert not any(line.startswith("{") for line in text), "JSON after the reload"
 

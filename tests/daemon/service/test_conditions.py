@@ -24,12 +24,12 @@ class Observed:
 
     def __init__(self) -> None:
         self.status = GOOD
-        self.told: list[str | None] = []
+        self.reported: list[str | None] = []
         self.errors: list[BaseException] = []
         self.load = LoadMonitor(lambda: Progress(0, 0), self.errors.append)
         self.conditions = Conditions(
             *(["front"], Clock(), self.load, lambda: {"front": self.status}, lambda: self.status.is_ready),
-            *(lambda: None, self.told.append, self.errors.append),
+            *(lambda: None, self.reported.append, self.errors.append),
         )
 
 
@@ -62,18 +62,18 @@ def test_a_camera_that_drops_for_moments_stays_ready_and_has_no_problem(observed
         observed.status = GOOD
         assert during(0.1, lambda: observed.conditions.ready)
     assert not observed.conditions.has_problem("front")
-    assert observed.told == []
+    assert observed.reported == []
 
 
 def test_a_failure_that_lasts_is_told_and_so_is_its_end(observed: Observed) -> None:
     wait_until(lambda: observed.conditions.ready, "readiness")
     observed.status = BAD
-    wait_until(lambda: observed.told == ["front"], "the problem")
+    wait_until(lambda: observed.reported == ["front"], "the problem")
     assert observed.conditions.has_problem("front")
     wait_until(lambda: not observed.conditions.ready, "the end of readiness")
     observed.status = GOOD
     wait_until(lambda: observed.conditions.ready, "readiness")
-    wait_until(lambda: observed.told == ["front", "front"], "the end of the problem")
+    wait_until(lambda: observed.reported == ["front", "front"], "the end of the problem")
     assert not observed.conditions.has_problem("front")
 
 
@@ -82,12 +82,12 @@ def test_overload_is_logged_and_told_once_per_change(observed: Observed, caplog:
         for _ in range(8):
             observed.load.add(STARVED)
             time.sleep(0.02)
-        wait_until(lambda: observed.told == [None], "the overload")
+        wait_until(lambda: observed.reported == [None], "the overload")
         assert observed.conditions.overloaded is not None
         assert observed.conditions.overloaded.startswith("threads are woken ")
         for _ in range(10):
             observed.load.add(FINE)
-        wait_until(lambda: observed.told == [None, None], "its end")
+        wait_until(lambda: observed.reported == [None, None], "its end")
     assert observed.conditions.overloaded is None
     first, last = caplog.messages
     assert first.startswith("overloaded: threads are woken ")

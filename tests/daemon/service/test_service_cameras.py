@@ -32,8 +32,8 @@ def test_a_camera_that_does_not_exist_leaves_the_others_running(
     failed = subscriber.wait_for("device/status", lambda message: message.json["status"] == "failed").json
     assert failed["reason"] == "camera /dev/video97 cannot be opened"
     subscriber.wait("front/frame", 10)
-    told = {(message.json["status"], message.json["reason"]) for message in subscriber.on("gone/status")}
-    assert len(told) <= 2  # opening, failed: the same error is reported once, and once more when it lasts
+    reported = {(message.json["status"], message.json["reason"]) for message in subscriber.on("gone/status")}
+    assert len(reported) <= 2  # opening, failed: the same error is reported once, and once more when it lasts
     shutil.copy(colours / "0.png", tmp_path / "half.png")
     (tmp_path / "half.png").rename(picture)
     running = subscriber.wait_for("gone/status", lambda message: message.json["status"] == "running").json

@@ -133,7 +133,7 @@ def look(browser: Browser) -> Callable[..., Browser]:
 def port_of(caplog: pytest.LogCaptureFixture) -> int:
     """The port that the page told last."""
     deadline = time.monotonic() + DEADLINE
-    while not (told := re.findall(r"page at http://\S+:([0-9]+)/", caplog.text)):
+    while not (reported := re.findall(r"page at http://\S+:([0-9]+)/", caplog.text)):
         assert time.monotonic() < deadline, caplog.text
         time.sleep(0.01)
-    return int(told[-1])
+    return int(reported[-1])

@@ -261,10 +261,10 @@ import("/health.js").then(({ problems }) => done(problems(arguments[0])));
 @pytest.mark.parametrize("state", [*(each.value for each in BrokerState), "a_state_of_a_later_version"])
 def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> None:
     page = serve()
-    told = page.state_with_frames()
-    told["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason"}
-    told["cameras"]["front"] |= {"status": "running", "words": "running"}
-    found = look(page).driver.execute_async_script(STANDING, told)
+    reported = page.state_with_frames()
+    reported["broker"] |= {"state": state, "reason": None if state == "connecting" else "the reason"}
+    reported["cameras"]["front"] |= {"status": "running", "words": "running"}
+    found = look(page).driver.execute_async_script(STANDING, reported)
     if state == "connected":
         assert found == []
         return
@@ -275,11 +275,11 @@ def test_only_a_connected_broker_is_good(serve: Any, look: Any, state: str) -> N
 
 def test_a_refused_model_is_a_problem(serve: Any, look: Any) -> None:
     page = serve()
-    told = page.state_with_frames()
-    told["broker"] |= {"state": "connected", "reason": None}
-    told["cameras"]["front"] |= {"status": "running", "words": "running"}
-    told["info"]["model_refused"] = "config.yaml:1: model: found nothing"
-    assert look(page).driver.execute_async_script(STANDING, told) == [
+    reported = page.state_with_frames()
+    reported["broker"] |= {"state": "connected", "reason": None}
+    reported["cameras"]["front"] |= {"status": "running", "words": "running"}
+    reported["info"]["model_refused"] = "config.yaml:1: model: found nothing"
+    assert look(page).driver.execute_async_script(STANDING, reported) == [
         {
             "short": "model refused",
             "text": "model refused, another one is in use: config.yaml:1: model: found nothing",

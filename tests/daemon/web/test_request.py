@@ -43,10 +43,10 @@ def test_a_request_as_a_browser_sends_it() -> None:
     ],
 )
 def test_invalid_requests(head: bytes) -> None:
-    with pytest.raises(RequestError) as told:
+    with pytest.raises(RequestError) as caught:
         parse(head)
-    assert told.value.status is HTTPStatus.BAD_REQUEST
-    assert "\n" not in str(told.value)
+    assert caught.value.status is HTTPStatus.BAD_REQUEST
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_invalid_requests(head: bytes) -> None:
     ],
 )
 def test_refused_bodies(headers: dict[str, str], status: HTTPStatus) -> None:
-    with pytest.raises(RequestError) as told:
+    with pytest.raises(RequestError) as caught:
         _ = Request("POST", "/sign-in", headers).length
-    assert told.value.status is status
+    assert caught.value.status is status
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"GET / HTTP/1.1\r\n" + tail))

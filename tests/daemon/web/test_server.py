@@ -216,12 +216,12 @@ def test_events_contain_every_point_once(serve: Any) -> None:
     page = serve()
     page.state_with_frames()
     with connect(page) as connection:
-        told = events(connection, 6)
-    assert told[0]["cameras"]["front"]["points"], "the first event tells what was before"
-    times = [point["time_ms"] for state in told for point in state["cameras"]["front"]["points"]]
+        reported = events(connection, 6)
+    assert reported[0]["cameras"]["front"]["points"], "the first event tells what was before"
+    times = [point["time_ms"] for state in reported for point in state["cameras"]["front"]["points"]]
     assert len(times) >= 3
     assert times == sorted(set(times))
-    sequences = [state["cameras"]["front"]["frame"]["sequence"] for state in told]
+    sequences = [state["cameras"]["front"]["frame"]["sequence"] for state in reported]
     assert sequences == sorted(sequences)
     assert sequences[-1] > sequences[0]
 

@@ -53,12 +53,12 @@ EVERY_RUN = ("cuGraphLaunch", "cuStreamSynchronize", "cuCtxPushCurrent")
 """What is called in every run, not only in the first of a batch size."""
 
 
-@pytest.mark.parametrize(("function", "result", "told"), OPENING)
+@pytest.mark.parametrize(("function", "result", "message"), OPENING)
 def test_a_session_that_cannot_be_created_leaks_nothing(
-    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, message: str
 ) -> None:
     driver.fail(function, result)
-    with pytest.raises(BackendError, match=f"^backend cuda: {told}") as caught:
+    with pytest.raises(BackendError, match=f"^backend cuda: {message}") as caught:
         backend.compile(small.model, {"tiles": "rule"})
     driver.forget()
     assert str(caught.value).isprintable()
@@ -67,30 +67,30 @@ def test_a_session_that_cannot_be_created_leaks_nothing(
         session.run(random_image(small.model))
 
 
-@pytest.mark.parametrize(("function", "result", "told"), RUNNING)
+@pytest.mark.parametrize(("function", "result", "message"), RUNNING)
 def test_a_session_whose_first_run_fails_frees_everything(
-    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, message: str
 ) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
     driver.fail(function, result)
-    assert_it_fails_once_and_for_all(session, driver, small, told)
+    assert_it_fails_once_and_for_all(session, driver, small, message)
     with closing(backend.compile(small.model, {"tiles": "rule"})) as healthy:
         assert_right(healthy, small)
 
 
-@pytest.mark.parametrize(("function", "result", "told"), [row for row in RUNNING if row[0] in EVERY_RUN])
+@pytest.mark.parametrize(("function", "result", "message"), [row for row in RUNNING if row[0] in EVERY_RUN])
 def test_a_session_that_fails_later_frees_everything(
-    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, told: str
+    backend: CudaBackend, driver: Driver, small: Case, function: str, result: int, message: str
 ) -> None:
     session = backend.compile(small.model, {"tiles": "rule"})
     for _ in range(3):
         assert_right(session, small)
     driver.fail(function, result)
-    assert_it_fails_once_and_for_all(session, driver, small, told)
+    assert_it_fails_once_and_for_all(session, driver, small, message)
 
 
-def assert_it_fails_once_and_for_all(session: Session, driver: Driver, case: Case, told: str) -> None:
-    with pytest.raises(SessionLostError, match=f"^backend cuda: {told}") as caught:
+def assert_it_fails_once_and_for_all(session: Session, driver: Driver, case: Case, message: str) -> None:
+    with pytest.raises(SessionLostError, match=f"^backend cuda: {message}") as caught:
         session.run(random_image(case.model))
     driver.forget()
     assert driver.live() == {}
@@ -162,7 +162,7 @@ def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"device": -1}, "option device is -1, expected a whole number from 0 to 63"),
         ({"tiles": "best"}, "option tiles is 'best', expected one of measured, rule"),
@@ -171,8 +171,8 @@ def test_a_layer_without_a_kernel_is_named(backend: CudaBackend) -> None:
         ({"threads": 2}, "unknown option 'threads'"),
     ],
 )
-def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: dict[str, object], told: str) -> None:
-    with pytest.raises(BackendError, match=f"^backend cuda: {told}"):
+def test_wrong_options_are_refused(backend: CudaBackend, small: Case, options: dict[str, object], message: str) -> None:
+    with pytest.raises(BackendError, match=f"^backend cuda: {message}"):
         backend.compile(small.model, options)
 
 
@@ -212,6 +212,6 @@ def test_a_driver_that_refuses_contexts_does_not_end_the_process(driver: Driver,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told, live = done.stdout.splitlines()
-    assert told.startswith("backend cuda: the device or its driver failed while running a batch of 1: cuCtxPushCurrent")
+    text, live = done.stdout.splitlines()
+    assert text.startswith("backend cuda: the device or its driver failed while running a batch of 1: cuCtxPushCurrent")
     assert live == "{}"

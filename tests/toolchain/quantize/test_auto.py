@@ -21,7 +21,7 @@ from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
 
 
 class Recorder(Events):
-    """Keeps what it is told."""
+    """Keeps its events."""
 
     def __init__(self) -> None:
         self.choices: list[Agreement] = []

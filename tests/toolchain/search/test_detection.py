@@ -74,11 +74,11 @@ def test_the_examples_in_a_small_form(config: SearchConfig, tmp_path: Path, repo
 def test_more_bits_are_nearer(config: SearchConfig) -> None:
     from edgemeta.toolchain.search.evaluator import Evaluator
 
-    prepared = prepare(config, print)
-    evaluator = Evaluator(prepared.network.model, prepared.judge)
+    setup = prepare(config, print)
+    evaluator = Evaluator(setup.network.model, setup.judge)
     accuracies, errors = [], []
     for bits in (2, 4, 8):
-        running = evaluator.run(prepared.network.build(prepared.network.uniform(bits, bits)))
+        running = evaluator.run(setup.network.build(setup.network.uniform(bits, bits)))
         accuracies.append(running.accuracy(40))
         errors.append(running.error(40))
         running.close()

@@ -31,7 +31,7 @@ def test_instructions_are_counted_for_every_trial(config: Any, tmp_path: Path) -
     found = outcomes(searched.trials)
     assert len(found) == 3
     for trial, outcome in zip(searched.trials, found, strict=True):
-        model = searched.prepared.network.build(bits_of(trial.params))
+        model = searched.setup.network.build(bits_of(trial.params))
         counted = cost(lower(model, NANO), model, wheel_compiler()).warp_instructions
         assert outcome.device == {"warp_instructions": counted}
         assert outcome.costs == (counted,)

@@ -43,8 +43,8 @@ def test_the_results_are_those_of_the_chosen_networks(config: Any, tmp_path: Pat
     from edgemeta.toolchain.search.objective import Costs, bits_of
 
     searched = search(config(rungs=[]), tmp_path)
-    network = searched.prepared.network
-    evaluator = Evaluator(network.model, searched.prepared.judge)
+    network = searched.setup.network
+    evaluator = Evaluator(network.model, searched.setup.judge)
     for trial in searched.trials:
         bits = bits_of(trial.params)
         running = evaluator.run(network.build(bits))

@@ -68,7 +68,7 @@ def test_search_then_train_then_integers(coloured: tuple[Path, Path], tmp_path: 
     assert searched.budget is not None
     assert found.packed_bytes <= searched.budget
     written, config = tmp_path / "training.yaml", tmp_path / "short.yaml"
-    write_training(searched.config, searched.prepared.network, found.bits, written)
+    write_training(searched.config, searched.setup.network, found.bits, written)
     assert load_config(written).simulation is not None
     config.write_text(yaml.safe_dump({**yaml.safe_load(written.read_text()), "epochs": 1, "batch": 16}))
     train_simulated(config, *coloured, tmp_path / "run")
@@ -92,7 +92,7 @@ def test_powers_of_two(coloured: tuple[Path, Path], tmp_path: Path) -> None:  # 
     config = _search(tmp_path, coloured[0], scheme="power-of-two", times_smaller=None, trials=1)
     searched = search(config, tmp_path)
     found = best(outcomes(searched.trials))
-    rules = training_config(config, searched.prepared.network, found.bits)["rules"]
+    rules = training_config(config, searched.setup.network, found.bits)["rules"]
     assert [rule["layers"] for rule in rules] == list(found.weights)
     assert "activation" not in rules[0]
     assert rules[3]["weight"] == {"kind": "power_of_two", "bits": found.weights[rules[3]["layers"]]}
@@ -111,7 +111,7 @@ def test_a_residual_network_from_elsewhere_is_not_trained_here() -> None:
 
 def test_what_is_not_trained_here(config: Any, tmp_path: Path) -> None:
     searched = search(config(scheme="fixed", trials=1, rungs=[]), tmp_path)
-    network, bits = searched.prepared.network, best(outcomes(searched.trials)).bits
+    network, bits = searched.setup.network, best(outcomes(searched.trials)).bits
     entries = training_config(searched.config, network, bits)  # of a network that nobody here made
     assert "network" not in entries
     assert entries["start"] == searched.config.network

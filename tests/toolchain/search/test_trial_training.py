@@ -69,8 +69,8 @@ def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
     assert {result["epochs"] for result in results} <= {1, 2}
     assert not any("error" in result for result in results)
     chosen = best(outcomes(searched.trials))
-    untrained = searched.prepared.build(chosen.bits, 0)
-    trained = searched.prepared.build(chosen.bits, 2)
+    untrained = searched.setup.build(chosen.bits, 0)
+    trained = searched.setup.build(chosen.bits, 2)
     assert trained.layers != untrained.layers
     saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None, print)
     model = load(saved.path)
@@ -93,7 +93,7 @@ def test_a_trial_is_trained_to_the_same_integers_each_time(
     assert [trial.params for trial in one.trials] == [trial.params for trial in other.trials]
     assert [trial.values for trial in one.trials] == [trial.values for trial in other.trials]
     bits = bits_of(one.trials[0].params)
-    first, second = (searched.prepared.build(bits, 1) for searched in (one, other))
+    first, second = (searched.setup.build(bits, 1) for searched in (one, other))
     for a, b in zip(first.layers, second.layers, strict=True):
         if hasattr(a, "weights") and hasattr(b, "weights"):
             np.testing.assert_array_equal(a.weights.decode(), b.weights.decode())

@@ -73,9 +73,9 @@ def test_two_processes(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    (_, lost), (told, errors) = (process.communicate(timeout=200) for process in processes)
+    (_, lost), (reported, errors) = (process.communicate(timeout=200) for process in processes)
     assert processes[1].returncode == 3, errors
-    assert told.strip() == (
+    assert reported.strip() == (
         "worker 1 has another config (digest digest 1), expected that of the first worker (digest 0)"
     )
     last = lost.strip().splitlines()[-1]

@@ -14,7 +14,7 @@ _REGISTERS, _PREDICATES = 256 + 64, 16
 
 
 class Observer(Protocol):
-    """Is told what a wave executes."""
+    """Receives what a wave executes."""
 
     def segment(self, first: int, end: int, active: Flags) -> None:
         """The active lanes begin with the instructions first .. end-1."""

@@ -87,8 +87,8 @@ def test_a_camera_that_failed_for_a_moment_is_available_and_has_no_problem(
     content = announced(config_of({"front": {"source": "synthetic://"}}))
     assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
     assistant.hear("edgemeta/gate/availability", b"online")
-    told = {"status": status, "reason": "away" if status == "failed" else None, "problem": problem}
-    assistant.hear("edgemeta/gate/front/status", json.dumps(told).encode())
+    reported = {"status": status, "reason": "away" if status == "failed" else None, "problem": problem}
+    assistant.hear("edgemeta/gate/front/status", json.dumps(reported).encode())
     assert assistant.of("state_front").is_available is is_available
     assert assistant.of("problem_front").value == is_problem
 

@@ -15,7 +15,7 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 from tests.daemon.mqtt.outbox.conftest import Bench, KeptOutbox, drain, message, value
 
 
-class Story(RuleBasedStateMachine):
+class OutboxMachine(RuleBasedStateMachine):
     """Any order of offers, connections, losses, answers, kills and full disks: nothing accepted is lost, nothing late
     overtakes, and nothing settled comes again but after a kill. At the end all is sent, be the disk full or not."""
 
@@ -152,5 +152,5 @@ class Story(RuleBasedStateMachine):
 
 
 def test_any_story_ends_well(tmp_path_factory: pytest.TempPathFactory) -> None:
-    Story.factory = lambda: tmp_path_factory.mktemp("story")
-    run_state_machine_as_test(Story, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
+    OutboxMachine.factory = lambda: tmp_path_factory.mktemp("outbox")
+    run_state_machine_as_test(OutboxMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
