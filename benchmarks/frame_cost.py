@@ -38,7 +38,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import Pipeline
 from edgemeta.daemon.inference.readers.labels import LabelMap
 from edgemeta.daemon.inference.state_reporter import StateReporter
-from edgemeta.daemon.inference.tracking.smoothing import Smoother
+from edgemeta.daemon.inference.tracking.label import Smoother
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.mqtt.publisher import Publisher
 from rig.broker import Mosquitto

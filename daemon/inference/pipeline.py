@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
+from edgemeta.daemon.config.camera import TilesConfig
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.reading import Picture
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
-from edgemeta.daemon.inference.tiles import picture_of
 from edgemeta.daemon.inference.tracking.by_task import tracker_of
 from edgemeta.daemon.messages.records import SCHEMA_VERSION, Fields, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
+from edgemeta.model.errors import FrameError
+from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import Rectangle, placement
 from edgemeta.plugins.api import BackendError, Outputs
 from edgemeta.plugins.frames import FrameInput
+from edgemeta.tasks.tiles import cut
 
 Now = Callable[[], int]
 """A monotonic clock in nanoseconds."""
@@ -218,3 +222,18 @@ def run_together(frames: Sequence[Begun]) -> list[Ran]:
 
 def _fields_of(model: ModelIdentity) -> Fields:
     return {"name": model.name, "sha256": model.sha256}
+
+
+def picture_of(model: Model, frame_shape: tuple[int, ...], tiles: TilesConfig) -> Picture:
+    """The picture of a frame of this shape, [H, W, 3] or [H, W], cut into tiles of one size.
+
+    Raises FrameError if it has fewer rows or columns than tiles.
+    """
+    height, width = frame_shape[:2]
+    if height < tiles.rows or width < tiles.columns:
+        raise FrameError(
+            f"a frame of {width} x {height} pixels cannot be cut into {tiles.columns} x {tiles.rows} tiles"
+        )
+    parts = cut(Rectangle(0, 0, height, width), tiles.rows, tiles.columns, tiles.overlap)
+    where = placement(model.preprocessing, model.input, (parts[0].height, parts[0].width))
+    return Picture(height, width, parts, (where,) * len(parts))

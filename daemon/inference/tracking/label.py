@@ -1,10 +1,87 @@
 """The state of a classification: its smoothed label, or that what is seen is unknown."""
 
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
+
 from edgemeta.daemon.inference.readers.reading import Reading
-from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.inference.tracking.smoothing import Smoother, Unknown, Vote
+from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
 from edgemeta.daemon.messages.records import EventKind
+
+
+class Unknown(Enum):
+    """The vote of a frame that shows nothing the model knows."""
+
+    UNKNOWN = "unknown"
+
+
+Vote: TypeAlias = str | Unknown | None
+"""A label, unknown, or None: no label is certain."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of state: the previous state and how long it lasted, None where none was known."""
+
+    previous: Vote
+    lasted_ns: int | None
+
+
+class Smoother:
+    """Applies a rule to the frames of one camera.
+
+    state: a label, unknown, or None: no label is certain, or not `known` yet. known: whether the frames so far
+    determine it: after the first agreement, or when a window is full without one. since_ns: capture time of the frame
+    that caused it.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._recent: deque[Vote] = deque()
+        self._votes: Counter[Vote] = Counter()
+        self.state: Vote = None
+        self.known = False
+        self.since_ns = 0
+
+    def set_rule(self, rule: Rule) -> None:
+        """Use another rule from the next frame on; the state and the recent frames stay."""
+        self._rule = rule
+        while len(self._recent) > rule.window:
+            self._forget()
+
+    def add(self, best: str | Literal[Unknown.UNKNOWN], score: float, captured_ns: int) -> Change | None:
+        """Add the best label of a frame, or unknown; return the change, if the state changed or became known.
+
+        score: of the label, without meaning for unknown. captured_ns: monotonic, never decreasing.
+        """
+        rule = self._rule
+        is_sure = best is Unknown.UNKNOWN or score >= (rule.leave if best == self.state else rule.enter)
+        vote = best if is_sure else None
+        if len(self._recent) == rule.window:
+            self._forget()
+        self._recent.append(vote)
+        self._votes[vote] += 1
+        agreed = self._votes[vote] >= rule.agree
+        if not self.known:
+            if not agreed and len(self._recent) < rule.window:
+                return None
+            return self._become(vote if agreed else None, captured_ns)
+        if not agreed or vote == self.state or captured_ns - self.since_ns < rule.hold_ns:
+            return None
+        return self._become(vote, captured_ns)
+
+    def _become(self, state: Vote, captured_ns: int) -> Change:
+        change = Change(self.state, captured_ns - self.since_ns if self.known else None)
+        self.state, self.known, self.since_ns = state, True, captured_ns
+        return change
+
+    def _forget(self) -> None:
+        oldest = self._recent.popleft()
+        self._votes[oldest] -= 1
+        if not self._votes[oldest]:
+            del self._votes[oldest]
 
 
 class LabelTracker:

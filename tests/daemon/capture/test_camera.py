@@ -136,7 +136,7 @@ def test_a_delayed_stream_is_delayed_and_says_when_frames_were_captured(
 
 
 def test_damaged_frames_are_counted_and_named_when_they_last(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemeta.daemon.capture.damage.APART_NS", 0)
+    monkeypatch.setattr("edgemeta.daemon.capture.liveness.APART_NS", 0)
     source = Scripted(1, 2, 3, 4, interval_ns=1_000_000)
     read = source.read
     source.read = lambda: replace(read(), damaged=5 - len(source.script))  # type: ignore[method-assign]

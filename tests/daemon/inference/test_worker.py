@@ -16,7 +16,7 @@ from edgemeta.daemon.config.config import BatchConfig
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.inference.tracking.smoothing import Rule
+from edgemeta.daemon.inference.tracking.label import Rule
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.runtime.clock import Clock

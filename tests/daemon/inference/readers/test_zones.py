@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.objects import ZoneConfig
-from edgemeta.daemon.inference.readers.detection import is_inside, zones_of
+from edgemeta.daemon.inference.readers.by_task import is_inside, zones_of
 
 SHARES = st.integers(0, 100).map(lambda number: number / 100)
 POINTS = st.tuples(st.integers(1, 199).filter(lambda number: number % 2), st.integers(1, 199).filter(lambda n: n % 2))

@@ -13,7 +13,7 @@ from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.inference.swap.shadow import Shadow
-from edgemeta.daemon.inference.tracking.smoothing import Rule
+from edgemeta.daemon.inference.tracking.label import Rule
 from edgemeta.daemon.messages.records import Fields
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.file import load

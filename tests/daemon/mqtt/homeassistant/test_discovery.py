@@ -12,9 +12,8 @@ import pytest
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.messages.channels import Topics
-from edgemeta.daemon.mqtt.homeassistant.discovery import STARTS_PER_SECOND, Discovery
+from edgemeta.daemon.mqtt.homeassistant.discovery import LARGEST_MARKED, STARTS_PER_SECOND, Discovery, encoded, parts
 from edgemeta.daemon.mqtt.homeassistant.entities import CameraView, DeviceView, announcement, view_of
-from edgemeta.daemon.mqtt.homeassistant.parts import LARGEST_MARKED, encoded, parts
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgemeta.daemon.capture.sources.stream.catch_up import WAITING, CatchUp
+from edgemeta.daemon.capture.sources.stream.reader import WAITING, CatchUp
 from edgemeta.daemon.runtime.clock import NS
 
 FRAME_NS = NS // 10

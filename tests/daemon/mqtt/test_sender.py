@@ -1,7 +1,7 @@
 """Messages that do not wait in the outbox: what is sent now, and what again on the next connection."""
 
-from edgemeta.daemon.mqtt.direct_queue import DirectQueue
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
+from edgemeta.daemon.mqtt.sender import DirectQueue
 
 
 def retained(topic: str, payload: bytes, kept: bool = False) -> OutgoingMessage:

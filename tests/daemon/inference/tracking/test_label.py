@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.inference.tracking.smoothing import Change, Rule, Smoother, Unknown
+from edgemeta.daemon.inference.tracking.label import Change, Rule, Smoother, Unknown
 
 UNKNOWN = Unknown.UNKNOWN
 
