@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
+from edgemeta.tasks.numbers import Float64
 
 RIDGE = 1e-3
 """Weight of the squared coefficients of standardized features: keeps them finite where classes can be separated."""

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import Dense, TensorType
 from edgemeta.model.weights import FixedWeights
+from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.teach.features import PREFIX, UNIT
 from edgemeta.toolchain.teach.ridge import Coefficients
 from edgemeta.toolchain.teach.scales import weights_of_cells
 from edgemeta.toolchain.teach.table import Table
 
-Float64 = NDArray[np.float64]
 _TOP = 127
 
 

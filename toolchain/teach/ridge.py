@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
+from edgemeta.tasks.numbers import Float64
 
 STRENGTHS = (0.0001, 0.001, 0.003, 0.01, 0.03)
 """Strengths of the regularization to choose from."""

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
+from edgemeta.tasks.numbers import Float64
 
 COARSE = (2, 1)
 """Cells of a side of the coarser scales."""

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import rounding_shift
 from edgemeta.model.layers import AveragePool, Layer, Lookup, Multiplier, TensorType
+from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.teach.backbone import Plan
 from edgemeta.toolchain.teach.features import PREFIX
 from edgemeta.toolchain.teach.pictures import Pictures
 from edgemeta.toolchain.teach.scales import Scale, make_scales
 from edgemeta.toolchain.teach.views import MIRRORED
-
-Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
+from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.teach.folds import FOLDS
 from edgemeta.toolchain.teach.head import Head, Linear, linear, quantized, step_for
 from edgemeta.toolchain.teach.ridge import STRENGTHS, Coefficients, class_weights, solve
 from edgemeta.toolchain.teach.table import Table
-
-Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
