@@ -28,7 +28,8 @@ from edgemeta.kernels.cuda.compile.compiler import Compiler, wheel_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.one_launch.plan import check_resident, one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Source
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model

@@ -14,8 +14,9 @@ from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.one_launch.plan import GRAPH, NETWORK, ONE_CLUSTER, Forms, forms_of
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Source, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.kernels.cuda.preprocess.launch import preprocessing_source
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import names
 from edgemeta.toolchain.proof import proof_installed

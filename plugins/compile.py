@@ -1,4 +1,7 @@
-"""Compiles a model on a backend; layers that the backend does not support run on `cpu`, or the model is refused."""
+"""Compiles a model on a backend; layers that it does not support run on another one, or the model is refused.
+
+The other one is `cpu`; for `cpu` and `neon`, which run one library, it is `reference`, which has every layer.
+"""
 
 import logging
 import time
@@ -9,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.lowering.split import Part, split
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.plugins.api import Backend, BackendError, Batch, Fallback, Outputs, Session
 from edgemeta.plugins.measure import Profiled
 from edgemeta.plugins.registry import choose
-from edgemeta.plugins.split import Part, split
 
-FALLBACK_BACKEND = "cpu"
+_CPU_LIBRARY = ("cpu", "neon")
 _MOST_NAMED = 4
 _NANOSECONDS = 1000
 
@@ -36,8 +39,8 @@ def refusals_of(model: Model, backend: Backend) -> dict[str, str]:
 def compile_model(model: Model, backend: Backend, options: Mapping[str, object], fallback: Fallback = "cpu") -> Session:
     """Make a session for a proved model, as `Backend.compile`.
 
-    If the backend does not support all layers, `fallback` "cpu" runs the others on `cpu` with its default options, and
-    logs a warning that names them; "refuse" raises UnsupportedLayerError, which names the first.
+    If the backend does not support all layers, `fallback` "cpu" runs the others on another one with its default
+    options, and logs a warning that names them; "refuse" raises UnsupportedLayerError, which names the first.
     """
     refusals = refusals_of(model, backend)
     if not refusals:
@@ -46,12 +49,12 @@ def compile_model(model: Model, backend: Backend, options: Mapping[str, object],
         name, reason = next(iter(refusals.items()))
         raise UnsupportedLayerError(f"backend {backend.name}: layer {name!r}: {reason}")
     parts = split(model, refusals)
-    _log.warning("%s", _description(model, backend, parts))
-    other = choose(FALLBACK_BACKEND)
+    other = choose("reference" if backend.name in _CPU_LIBRARY else "cpu")
+    _log.warning("%s", _description(model, backend, other, parts))
     with ExitStack() as opened:
         sessions = []
         for part in parts:
-            made = backend.compile(part.model, options) if part.is_supported else other.compile(part.model, {})
+            made = backend.compile(part.model, options) if part.is_supported else compile_model(part.model, other, {})
             opened.callback(made.close)
             sessions.append(made)
         return SplitSession(model, parts, sessions, opened.pop_all())
@@ -101,8 +104,8 @@ def _profile(part: Part, session: Session, batch: Batch) -> Mapping[str, float]:
     return {part.span: (time.perf_counter_ns() - begin) / _NANOSECONDS}
 
 
-def _description(model: Model, backend: Backend, parts: Sequence[Part]) -> str:
-    """Which layers run on `cpu`, why, and how often an image changes the backend."""
+def _description(model: Model, backend: Backend, other: Backend, parts: Sequence[Part]) -> str:
+    """Which layers run on the other backend, why, and how often an image changes the backend."""
     others = [part for part in parts if not part.is_supported]
     count = sum(len(part.model.layers) for part in others)
     first: dict[str, str] = {}
@@ -111,7 +114,7 @@ def _description(model: Model, backend: Backend, parts: Sequence[Part]) -> str:
             first.setdefault(reason, name)
     reasons = [f"layer {name!r}: {reason}" for reason, name in first.items()]
     return (
-        f"model {model.name}: {count} of {len(model.layers)} layers run on {FALLBACK_BACKEND} "
+        f"model {model.name}: {count} of {len(model.layers)} layers run on {other.name} "
         f"({_few([part.span for part in others], ', ')}), as backend {backend.name} does not support "
         f"{sum(len(part.refusals) for part in others)} of them ({_few(reasons, '; ')}); changes of backend for every "
         f"image: {len(parts) - 1}"

@@ -23,7 +23,8 @@ from edgemeta.kernels.cuda.compile.compiler import find_compiler
 from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext

@@ -8,13 +8,13 @@ from types import MappingProxyType
 from edgemeta.kernels.cuda.direct import launch as direct
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import NO_RING, Candidate, Kernel, Tensors
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, LaunchPlan
 from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.cuda.rearrange.launch import MOST_PARTS
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
 from edgemeta.kernels.lowering.fusion import fuse, step_of
-from edgemeta.kernels.lowering.steps import LayerStep, Step
+from edgemeta.kernels.lowering.steps import LayerStep, Step, UnsupportedError
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Concat, Layer, Padding, TensorType
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.lowering.gather import gather_of
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import Model, types_of
 from edgemeta.model.layers import (
     Add,
@@ -58,7 +59,10 @@ Fields: TypeAlias = Iterable[int | NDArray[Any]]
 
 
 def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
-    """The plan of a proved model. form: of convolutions, by its number; forms: another one by a layer's name."""
+    """The plan of a proved model. form: of convolutions, by its number; forms: another one by a layer's name.
+
+    Raises UnsupportedError, which names the layer that has no operator.
+    """
     types = types_of(model.input, model.layers)
     numbers = {name: number for number, name in enumerate(types)}
     parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
@@ -69,6 +73,15 @@ def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
         parts += [packed([len(name)]), name, packed((OPERATORS.index(operator), inputs, *_type(layer.output)))]
         parts.append(packed(fields(layer, types[layer.sources[0]].shape, forms.get(layer.name, form))))
     return b"".join((*parts, packed([np.array([numbers[name] for name in model.outputs])])))
+
+
+def unsupported(layer: Layer, source: Shape) -> str | None:
+    """Reason why there is no operator for a layer whose first input has a shape, or None."""
+    return None if type(layer) in _FIELDS or gather_of(layer, source) is not None else _refusal(layer)
+
+
+def _refusal(layer: Layer) -> str:
+    return f"{type(layer).__name__} is not supported"
 
 
 def packed(fields: Fields) -> bytes:
@@ -130,7 +143,8 @@ def _bilinear(layer: ResizeBilinear, source: Shape, _: int) -> Fields:
 
 def _gather(layer: Layer, source: Shape, _: int) -> Fields:
     gather = gather_of(layer, source)
-    assert gather is not None, "the backend refuses such a layer"
+    if gather is None:
+        raise UnsupportedError(f"layer {layer.name!r}: {_refusal(layer)}")
     return gather.rows, gather.columns, gather.channels
 
 

@@ -8,7 +8,12 @@ names of the tensors that it reads and writes.
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer
+
+
+class UnsupportedError(EdgemetaError):
+    """A model that the kernels do not support; the text names the layer and the reason."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,8 @@ import numpy as np
 from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
+from edgemeta.kernels.lowering.plan_bytes import unsupported
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Probe, Session
@@ -103,8 +105,8 @@ class CpuBackend:
         return Probe(True, f"C++ kernels, {isa}", _SCORES[isa])
 
     def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
-        """As `Backend.supports`: every layer."""
-        return None
+        """As `Backend.supports`: the layers that the library has an operator for."""
+        return unsupported(layer, inputs[0].shape)
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""
@@ -121,7 +123,7 @@ class CpuBackend:
             raise OptionError(f"backend {self.name}: option forms: {error}") from error
         except OpenError as error:
             raise OptionError(f"backend {self.name}: {error}") from error
-        except LibraryError as error:
+        except (LibraryError, UnsupportedError) as error:
             raise BackendError(f"backend {self.name}: {error}") from error
 
 

@@ -17,7 +17,8 @@ from edgemeta.kernels.cuda.compile.compiler import CompilerError, CubinMaker, fi
 from edgemeta.kernels.cuda.lowering import lower, unsupported
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session

@@ -16,7 +16,8 @@ import numpy as np
 from edgemeta.kernels.cuda.compile.cache import Cubins, digest
 from edgemeta.kernels.cuda.compile.tool import CompilerError
 from edgemeta.kernels.cuda.one_launch.plan import GRAPH, NETWORK, ONE_CLUSTER, Forms, forms_of
-from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.plugins.cuda import tuning
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.loaded_plan import LoadedPlan

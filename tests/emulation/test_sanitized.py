@@ -15,7 +15,7 @@ import pytest
 
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model import reference
 from tests.conformance.cases import CASES, Case
 from tests.emulation.executor import Emulator

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model import reference
 from tests.conformance.cases import CASES
 from tests.emulation.executor import Emulator

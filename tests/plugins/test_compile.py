@@ -2,15 +2,18 @@
 
 import logging
 import tracemalloc
+from collections.abc import Sequence
 from contextlib import closing
-from typing import get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Clamp, Layer, Lookup, Rescale, TensorType
+from edgemeta.model.layers import Clamp, Dense, Layer, Lookup, Rescale, TensorType
+from edgemeta.model.layers.operator import Operator
 from edgemeta.plugins.api import BackendError, OptionError, SessionLostError
 from edgemeta.plugins.compile import SplitSession, UnsupportedLayerError, compile_model, refusals_of
 from edgemeta.plugins.cpu.backend import CpuSession
@@ -205,6 +208,37 @@ def test_a_profile_has_the_steps_of_all_parts(chain: Case) -> None:
         assert list(steps) == ["conv0", "lookup1", "conv2", "lookup3", "clamp4..dense5"]
         assert all(microseconds >= 0 for microseconds in steps.values())
         assert list(bench(session, chain.model, 3, 0, lambda done, total: None).stages) == list(steps)
+
+
+@dataclass(frozen=True)
+class Unknown(Operator):
+    """A layer that only the reference can run: 255 - x of an unsigned tensor."""
+
+    name: str
+    input: str
+    output: TensorType
+
+    def integers(self, values: Sequence[Any], sources: Sequence[TensorType]) -> Any:
+        return 255 - values[0]
+
+
+@pytest.mark.parametrize("name", ["cpu", "choosy"])
+def test_what_the_library_has_no_kernel_for_runs_on_the_reference(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """On `cpu`, and where another backend leaves it to `cpu`."""
+    kind = TensorType((1, 1, 1), signed=False)
+    net = NetworkBuilder("unknown", TensorType((6, 6, 3)))
+    source = net.conv(INPUT, 4, output=kind)
+    layer: Any = Unknown("unknown1", source, net.type_of(source))
+    case = net.observe(net.conv(net.append(layer), 4, output=kind))
+    cpu, choosy = choose("cpu"), ChoosyBackend(lambda layer: isinstance(layer, Unknown | Dense))
+    with closing(compile_model(case.model, cpu if name == "cpu" else choosy, {})) as session:
+        for batch_name, batch in case.batches():
+            assert_equal_outputs(session.run(batch), reference.run(case.model, batch), batch_name)
+    assert "layers run on reference (unknown1), as backend cpu does not support 1 of them" in caplog.text
+    with pytest.raises(UnsupportedLayerError, match=r"^backend cpu: layer 'unknown1': Unknown is not supported$"):
+        compile_model(case.model, cpu, {}, "refuse")
+    with pytest.raises(BackendError, match=r"^backend cpu: layer 'unknown1': Unknown is not supported$"):
+        cpu.compile(case.model, {})
 
 
 def test_steps_of_one_name_in_several_parts_are_added(chain: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.self_test import flat
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
+from edgemeta.plugins.compile import compile_model
 from edgemeta.plugins.registry import choose
 
 BACKEND = "cpu"
@@ -25,7 +26,7 @@ def integer_session(model: Model, compared: int = COMPARED) -> Session:
     Its `run` raises BackendError, too, if the integers of one of the first `compared` pictures differ from the
     reference's: nothing can be measured with them.
     """
-    return _Compared(model, choose(BACKEND).compile(model, {}), compared)
+    return _Compared(model, compile_model(model, choose(BACKEND), {}), compared)
 
 
 def require_self_test(model: Model) -> None:

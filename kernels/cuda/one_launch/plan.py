@@ -14,8 +14,9 @@ from edgemeta.kernels.cuda.compile.resources import Resources
 from edgemeta.kernels.cuda.one_launch.ahead import copied_ahead
 from edgemeta.kernels.cuda.one_launch.source import BODIES, CLUSTER, WORD, Barrier, Shape, source_of
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer, Launch, LaunchPlan
 from edgemeta.kernels.cuda.plan.prediction import resident_blocks
+from edgemeta.kernels.lowering.steps import UnsupportedError
 
 _WARP = 32
 _REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT = 256, 4, 256

@@ -22,12 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.layers import Padding, Shape, TensorType
-
-
-class UnsupportedError(EdgemetaError):
-    """A model that the kernels do not support; the text names the layer and the reason."""
 
 
 @dataclass(frozen=True)

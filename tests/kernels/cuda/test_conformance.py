@@ -13,7 +13,7 @@ import pytest
 
 from edgemeta.kernels.cuda.lowering import lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import AveragePool, Layer, TensorType

@@ -14,11 +14,11 @@ from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
 from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
-from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.kernels.cuda.pool_dense.launch import candidates as pool_dense
 from edgemeta.kernels.cuda.tensor.launch import candidates as tensor
 from edgemeta.kernels.lowering.fusion import fuse
-from edgemeta.kernels.lowering.steps import Step
+from edgemeta.kernels.lowering.steps import Step, UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import MaxPool, TensorType

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.gpu.simulated_choices import CHOICES, LAYER, verdict
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 

@@ -1,6 +1,6 @@
 """The backend that `quantize` measures with is compared with the reference: wrong integers end it with one sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins import registry
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
 from edgemeta.toolchain.float_model.file import save_float_model
@@ -27,6 +28,11 @@ class _OffByOne:
 
     def __init__(self, first: int = 0) -> None:
         self._runs_left = first
+
+    name = "cpu"
+
+    def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> None:
+        """Every layer."""
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         session = registry.choose("cpu").compile(model, options)

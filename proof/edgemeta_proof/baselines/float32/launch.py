@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import (
-    Argument,
-    Buffer,
-    Constant,
-    FloatType,
-    Launch,
-    LaunchPlan,
-    UnsupportedError,
-)
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, FloatType, Launch, LaunchPlan
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.layers import Padding, Pair, Shape
 from edgemeta_proof.baselines.source import baseline_source
 

@@ -6,15 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import (
-    Argument,
-    Buffer,
-    Constant,
-    FloatType,
-    Launch,
-    LaunchPlan,
-    UnsupportedError,
-)
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, FloatType, Launch, LaunchPlan
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.layers import Shape
 from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, head_launch
 from edgemeta_proof.baselines.paper.weights import Padded, padded_sizes, shuffled

@@ -19,7 +19,8 @@ from edgemeta.kernels.cuda.one_launch.plan import (
     one_launch,
 )
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import Buffer, UnsupportedError
+from edgemeta.kernels.cuda.plan.launch_plan import Buffer
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from tests.conformance.cases import CASES

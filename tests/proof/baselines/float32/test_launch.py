@@ -12,7 +12,7 @@ from benchmarks.gpu.float_network import float_plan_of
 from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, float_plan

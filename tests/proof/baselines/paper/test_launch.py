@@ -6,7 +6,7 @@ import pytest
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.kernel import Kernel
-from edgemeta.kernels.cuda.plan.launch_plan import UnsupportedError
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model

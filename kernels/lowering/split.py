@@ -10,9 +10,11 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, Concat, Conv, Dense, Layer, Product
+from edgemeta.model.layers import Conv, Dense, Layer
+from edgemeta.model.layers.operator import Joining
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +118,8 @@ def _span(layers: Sequence[Layer]) -> str:
 def _reading_input(layer: Layer, source: str) -> Layer:
     """The layer with another name for one of the tensors that it reads."""
     names = tuple(INPUT if name == source else name for name in layer.sources)
-    match layer:
-        case Add() | Product():
-            return replace(layer, inputs=(names[0], names[1]))
-        case Concat():
-            return replace(layer, inputs=names)
-        case _:
-            return replace(layer, input=names[0])
+    changes: dict[str, Any] = {"inputs": names} if isinstance(layer, Joining) else {"input": names[0]}
+    return replace(layer, **changes)
 
 
 def _digest(model: Model, run: _Run) -> str:

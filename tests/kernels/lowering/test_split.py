@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from edgemeta.kernels.lowering.split import Part, split
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Conv, Dense, TensorType
 from edgemeta.model.prove import _prove_layer
-from edgemeta.plugins.split import Part, split
 from tests.conformance.cases import CASES
 from tests.conformance.networks import NetworkBuilder
 from tests.conformance.random_networks import random_network
