@@ -42,7 +42,10 @@ from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
-from edgemeta.model.graph import Model
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.float_reference import accuracy
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Classification, Detection
 from edgemeta.model.zoo import find
 from edgemeta.plugins.registry import choose
@@ -52,10 +55,6 @@ from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, Dataset, load_datase
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.evaluate.confidence import calibration_error
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.forward import accuracy
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.auto import AutoScheme
@@ -269,7 +268,7 @@ def detection(arguments: argparse.Namespace) -> None:
 
 def maps(model: FloatModel, rows: NDArray[np.float32]) -> Sequence[NDArray[np.float64]]:
     """The logits [1, H, W, C] of the model's outputs from YOLOX's rows [cells, 4 + 1 + labels], scores by sigmoid."""
-    shapes, task = check(model, model.name), model.task
+    shapes, task = prove_float(model, model.name), model.task
     assert isinstance(task, Detection)
     found, begin = {}, 0
     for level in task.levels:

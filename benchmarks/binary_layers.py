@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model import layers as q
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.float_reference import in_order
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv, Dense, Float32
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.forward import in_order
-from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32
 from edgemeta.toolchain.quantize.binary import RealForm
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -46,8 +46,8 @@ class IntegerWeights(RealForm):
         made = real_weights(integer)
         for number, block in enumerate(self._blocks):
             if isinstance(block.core, Conv | Dense):
-                weight = made[block.name].astype(np.float32).reshape(block.core.weight.shape)
-                self._blocks[number] = replace(block, core=replace(block.core, weight=weight))
+                weight = made[block.name].astype(np.float32).reshape(block.core.weights.shape)
+                self._blocks[number] = replace(block, core=replace(block.core, weights=weight))
 
 
 def real_weights(integer: Model) -> dict[str, NDArray[np.float64]]:

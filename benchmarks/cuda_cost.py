@@ -28,9 +28,9 @@ from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.reject.evidence import without_rejection
 from edgemeta_proof.baselines.float32.paper import paper_float_plan
 from edgemeta_proof.baselines.paper.launch import AS_PRINTED, BASELINE, BASELINE_AS_PRINTED, KERNELS

@@ -20,8 +20,8 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find, names
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta_proof.baselines.paper.launch import BASELINE, KERNELS
 
 COMMAND = "python benchmarks/cuda_resources.py"

@@ -33,6 +33,7 @@ from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
 from benchmarks.simulate_study import sets
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.measure import bench
@@ -40,7 +41,6 @@ from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.charts import LineChart, Series
 from edgemeta.toolchain.data.labelled_images import open_images
 from edgemeta.toolchain.evaluate.classification import evaluate_float
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.evaluator import SearchSetup, prepare
 from edgemeta.toolchain.search.objective import Costs

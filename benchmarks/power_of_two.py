@@ -26,18 +26,18 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.result_file import PLOTS, RESULTS, GrowingResult, part_of
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.charts import DotChart
 from edgemeta.toolchain.data.dataset import load_dataset
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.incremental.freezing import RULES
 from edgemeta.toolchain.incremental.settings import BITS, PAPER_SHARES, IncrementalSettings
 from edgemeta.toolchain.quantize.exponents import ExponentChoice
 from edgemeta.toolchain.train.run_folder import opened_run
 
 if TYPE_CHECKING:
+    from edgemeta.model.graph import FloatModel
     from edgemeta.toolchain.data.dataset import Dataset
-    from edgemeta.toolchain.float_model.graph import FloatModel
 
 NAME = "power-of-two"
 HEAT = 1.0

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from benchmarks.accuracy import maps
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.cli.options import load_model
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Detection
 from edgemeta.plugins.pictures import read_picture
@@ -42,7 +43,6 @@ from edgemeta.plugins.registry import choose
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.data.frames import ClipFrames, Frame
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.calibration import PreparedImages

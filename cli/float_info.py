@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgemeta.model.float_file import next_step
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection, task_name
-from edgemeta.toolchain.float_model.file import next_step
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 
 
 def float_values(model: FloatModel, path: Path) -> dict[str, object]:
     """The values for `--json`."""
-    shapes = check(model, str(path))
+    shapes = prove_float(model, str(path))
     return {
         "kind": "float model",
         "name": model.name,
@@ -37,6 +37,6 @@ def float_lines(model: FloatModel, path: Path) -> Iterator[str]:
         yield f"labels {', '.join(model.labels)}"
     counts = sorted(Counter(type(layer).__name__ for layer in model.layers).items())
     yield ", ".join(f"{count} {kind}" for kind, count in counts)
-    shapes = check(model, str(path))
+    shapes = prove_float(model, str(path))
     yield from (f"output {name}: {' x '.join(map(str, shapes[name]))}" for name in model.outputs)
     yield f"next: {next_step(path)}"

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
+from edgemeta.model.graph import Align, Crop
 from edgemeta.model.prove_preprocessing import COLOURS, is_colour
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.graph import Align, Crop
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import Decoding, TaskName, TaskSettings
 from edgemeta.toolchain.importer.pixels import Pixels

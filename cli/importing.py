@@ -7,10 +7,10 @@ import click
 
 from edgemeta.cli.import_settings import read_settings
 from edgemeta.cli.options import json_option, keeps_inputs, report
-from edgemeta.model.graph import Model
+from edgemeta.model.float_file import next_step
+from edgemeta.model.graph import Align, Crop, FloatModel, Model
+from edgemeta.model.layers import Shape
 from edgemeta.model.tasks import Detection, task_name
-from edgemeta.toolchain.float_model.file import next_step
-from edgemeta.toolchain.float_model.graph import Align, Crop, FloatModel, Shape
 from edgemeta.toolchain.importer.heads.task_settings import Decoding, TaskName
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 

@@ -28,7 +28,8 @@ from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import EdgemetaError
-from edgemeta.model.graph import Model
+from edgemeta.model.float_file import is_float_model, load_float_model
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.tasks import Classification, Detection, Task, task_name
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Batch, Outputs, Session
@@ -43,8 +44,6 @@ from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.classification import Evaluation, evaluate_float
 from edgemeta.toolchain.evaluate.classification import evaluate as evaluate_integers
 from edgemeta.toolchain.evaluate.detection import evaluate_detector, evaluate_float_detector
-from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
 
 _BATCH = 100
 _SHAPES = 64

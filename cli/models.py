@@ -13,6 +13,7 @@ from edgemeta.cli.rejecting import reject
 from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
+from edgemeta.model.float_file import is_float_model, load_float_model
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense, Layer
 from edgemeta.model.signature import SignatureError, make_key, signature_of
@@ -21,7 +22,6 @@ from edgemeta.model.tasks import task_name
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
 from edgemeta.model.zoo import is_shipped, names
 from edgemeta.plugins.registry import probe_all
-from edgemeta.toolchain.float_model.file import is_float_model, load_float_model
 
 _WEIGHT_NAMES = {FixedWeights: "fixed", PowerOfTwoWeights: "pow2", BinaryWeights: "binary"}
 

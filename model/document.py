@@ -8,6 +8,7 @@ error. Whether the values are valid is checked by `prove`.
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -16,13 +17,8 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing, SelfTest
-from edgemeta.model.layers import (
-    Conv,
-    Layer,
-    Multiplier,
-    ShiftTable,
-    TensorType,
-)
+from edgemeta.model.layers import Conv, Layer, Multiplier, ShiftTable, TensorType
+from edgemeta.model.layers.products import W
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection, Task
@@ -65,16 +61,17 @@ MAX_WEIGHTS = 1 << 27
 _NAMES = {record: kind for kind, record in KINDS.items()}
 
 
-def _hints(record: type[Any]) -> Mapping[str, Any]:
-    hints = get_type_hints(record)
+def hints_of(record: type[Any]) -> Mapping[str, Any]:
+    """Type hints of a record's fields; without the digest, since no file can contain its own."""
+    hints = {name: Weights if hint is W else hint for name, hint in get_type_hints(record).items()}
     return {each.name: hints[each.name] for each in dataclasses.fields(record) if each.name != "digest"}
 
 
 _HINTS: Mapping[type, Mapping[str, Any]] = {
-    record: _hints(record)
+    record: hints_of(record)
     for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, Rejection, SelfTest, TensorType)
 }
-"""Type hints of the fields in a file; without the digest, since no file can contain its own."""
+"""Type hints of the fields in a file."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 _ARRAY = (np.ndarray, get_origin(NDArray[Any]))
@@ -107,6 +104,11 @@ def task_from_document(document: object, path: str = "task") -> Task:
     """Inverse of `task_to_document`. Raises ModelError; the text begins with `path`."""
     task: Task = _Reader({}).read(Task, document, path, INPUT)
     return task
+
+
+def read_value(hint: Any, value: object, path: str) -> Any:
+    """A JSON value without tensors as what a type hint says. Raises ModelError; the text begins with `path`."""
+    return _Reader({}).read(hint, value, path, INPUT)
 
 
 def _write_record(record: Any, owner: str, tensors: Tensors) -> dict[str, Any]:
@@ -225,7 +227,8 @@ def _refuse(path: str, found: object, expected: str) -> NoReturn:
 
 def _read_scalar(kind: type, value: object, path: str) -> Any:
     if kind is float and type(value) is int:
-        value = float(value)
+        with suppress(OverflowError):
+            value = float(value)
     if type(value) is not kind:
         _refuse(path, value, _SCALARS[kind])
     return value

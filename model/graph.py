@@ -1,20 +1,24 @@
-"""A complete network: layers in execution order, preprocessing, task and provenance."""
+"""A complete network, integer or float: layers in execution order, preprocessing, task and provenance."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Literal
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Layer, TensorType
-from edgemeta.model.tasks import Task, labels_of
+from edgemeta.model.layers import FloatLayer, Layer, Operator, Shape, TensorType
+from edgemeta.model.tasks import Classification, Task, labels_of
 
 INPUT = "input"
 """Name of the tensor that holds the preprocessed image; a layer's output tensor has the layer's name."""
+
+
+Crop: TypeAlias = Literal["center", "full", "letterbox"]
+Align: TypeAlias = Literal["center", "corner"]
 
 
 def types_of(image: TensorType, layers: Iterable[Layer]) -> Mapping[str, TensorType]:
@@ -22,7 +26,7 @@ def types_of(image: TensorType, layers: Iterable[Layer]) -> Mapping[str, TensorT
     return {INPUT: image} | {layer.name: layer.output for layer in layers}
 
 
-def readers_of(layers: Iterable[Layer], outputs: Iterable[str]) -> Counter[str]:
+def readers_of(layers: Iterable[Operator], outputs: Iterable[str]) -> Counter[str]:
     """How often layers read each tensor, "input" included; for an output one more. 0 for any other name."""
     return Counter(chain(outputs, *(layer.sources for layer in layers)))
 
@@ -40,11 +44,11 @@ class Preprocessing:
     align: of a letterbox, the frame lies in the middle, or in the corner at the top left.
     """
 
-    crop: Literal["center", "full", "letterbox"]
+    crop: Crop
     colour: str
     table: NDArray[np.int8] | NDArray[np.uint8]
     fill: tuple[int, ...] = (0,)
-    align: Literal["center", "corner"] = "center"
+    align: Align = "center"
 
 
 def channels_of(colour: str) -> str:
@@ -64,14 +68,50 @@ class SelfTest:
     expected: NDArray[np.int8] | NDArray[np.uint8] | NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A quantized network.
+L = TypeVar("L", Layer, FloatLayer)
+
+
+class Graph(Generic[L]):
+    """What integer and float networks share.
 
     Layers run in the given order and read only "input" and tensors of earlier layers. outputs: the layers whose tensors
-    are the result, each once; which ones a task wants is stated in `tasks`. provenance: how it was made (data, scheme,
-    measured accuracy; JSON values). self_test: inputs with expected outputs, or None. digest: SHA-256, in hex, of the
-    file that it was read from, which identifies the model; empty for a model that was never stored.
+    are the result; which ones a task wants is stated in `tasks`. provenance: how it was made (data, scheme, measured
+    accuracy; JSON values).
+    """
+
+    name: str
+    layers: tuple[L, ...]
+    outputs: tuple[str, ...]
+    task: Task
+    provenance: Mapping[str, object]
+
+    @cached_property
+    def by_name(self) -> Mapping[str, L]:
+        """The layers by their names."""
+        return {layer.name: layer for layer in self.layers}
+
+    @cached_property
+    def readers(self) -> Counter[str]:
+        """How often each tensor is read, by name (`readers_of`)."""
+        return readers_of(self.layers, self.outputs)
+
+    @cached_property
+    def after(self) -> Mapping[str, L]:
+        """The only reader of a tensor, by the tensor's name; none where several read it, or the network gives it."""
+        return {name: each for each in self.layers for name in each.sources if self.readers[name] == 1}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that the task can name; none for an embedding."""
+        return labels_of(self.task)
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Graph[Layer]):
+    """A quantized network; each of its outputs occurs once.
+
+    self_test: inputs with expected outputs, or None. digest: SHA-256, in hex, of the file that it was read from, which
+    identifies the model; empty for a model that was never stored.
     """
 
     name: str
@@ -89,26 +129,43 @@ class Model:
         """Type of every tensor, by name, the input's first."""
         return types_of(self.input, self.layers)
 
-    @cached_property
-    def by_name(self) -> Mapping[str, Layer]:
-        """The layers by their names."""
-        return {layer.name: layer for layer in self.layers}
-
-    @cached_property
-    def readers(self) -> Counter[str]:
-        """How often each tensor is read, by name (`readers_of`)."""
-        return readers_of(self.layers, self.outputs)
-
     @property
     def output_types(self) -> tuple[TensorType, ...]:
         """Type of each output."""
         return tuple(self.types[name] for name in self.outputs)
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels that the task can name; none for an embedding."""
-        return labels_of(self.task)
-
     def steps(self, output: str) -> NDArray[np.float64]:
         """What one integer step of an output is worth, for each channel [C] or for all [1] (`Operator.steps`)."""
         return self.by_name[output].steps
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel(Graph[FloatLayer]):
+    """A trained network before quantization: float32 tensors [N, H, W, C], independent of any framework.
+
+    Network input = (pixel - mean) / scale with pixel 0..255; mean and scale are one number for all channels or one for
+    each. How a frame becomes these pixels say colour, crop, fill and align, as in `Preprocessing`.
+    """
+
+    name: str
+    input_shape: Shape
+    layers: tuple[FloatLayer, ...]
+    outputs: tuple[str, ...]
+    task: Task
+    mean: tuple[float, ...] = (128.0,)
+    scale: tuple[float, ...] = (128.0,)
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    colour: str = "rgb"
+    crop: Crop = "center"
+    fill: tuple[int, ...] = (0,)
+    align: Align = "center"
+
+    @property
+    def output(self) -> str:
+        """The tensor of a classification's logits."""
+        return self.outputs[0]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether its one output is a logit for each label, of which the greatest counts."""
+        return isinstance(self.task, Classification)

@@ -4,6 +4,7 @@ Every other implementation must equal `preprocess` bit for bit; it may take the 
 `content_rectangle` and `coverage`. `placement` maps boxes back from the input to the frame.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -222,6 +223,21 @@ def _three_axes(frame: NDArray[Any]) -> NDArray[np.uint8]:
     if frame.size == 0:
         raise FrameError(f"a frame has shape {list(frame.shape)}, expected at least one pixel")
     return frame if frame.ndim == 3 else frame[:, :, np.newaxis]
+
+
+def pixel_table(
+    kind: TensorType, mean: Sequence[float], scale: Sequence[float]
+) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1 or C, 256]: the integer of type `kind` nearest to (pixel - mean) / scale, half up, for each channel.
+
+    mean, scale: one number, or one for each channel.
+    """
+    count = max(len(mean), len(scale))
+    means, scales = (np.resize(np.array(each, np.float64), count)[:, np.newaxis] for each in (mean, scale))
+    real = (np.arange(256) - means) / scales
+    nearest = np.floor(real / kind.scale + 0.5) + kind.zero_point
+    integers: NDArray[np.int8] | NDArray[np.uint8] = np.clip(nearest, kind.lo, kind.hi).astype(kind.dtype)
+    return integers
 
 
 def _clipped(place: float, side: int) -> float:

@@ -19,6 +19,7 @@ from edgemeta.model.layers.bounds import prove_type
 from edgemeta.model.prove_preprocessing import prove_preprocessing
 from edgemeta.model.prove_task import prove_task
 from edgemeta.model.require import require, require_array, require_between, require_text, require_values, shown
+from edgemeta.model.spec import require_integer
 
 MAX_LAYERS = 4096
 MAX_ELEMENTS = 1 << 27
@@ -43,6 +44,7 @@ def prove(model: Model) -> None:
         require_text(layer.name, f"the name of layer {i}")
         try:
             require(layer.name not in types, "the name is already in use")
+            require_integer(layer)
             _prove_layer(layer, types, is_output=layer.name in model.outputs)
         except ModelError as error:
             raise ModelError(f"layer {layer.name!r}: {error}") from None

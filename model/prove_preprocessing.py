@@ -1,6 +1,6 @@
 """Proof of a model's preprocessing: every frame becomes an input tensor of its type."""
 
-from edgemeta.model.graph import Preprocessing, channels_of
+from edgemeta.model.graph import FloatModel, Preprocessing, channels_of
 from edgemeta.model.layers import TensorType
 from edgemeta.model.require import require, require_array, require_between, require_values, shown
 
@@ -14,7 +14,7 @@ def prove_preprocessing(preprocessing: Preprocessing, kind: TensorType) -> None:
     """Raise ModelError unless the preprocessing makes tensors of the input's type `kind`."""
     channels = kind.shape[2]
     prove_colour(preprocessing.colour, channels)
-    _prove_fill(preprocessing, channels)
+    prove_fill(preprocessing, channels)
     require_array(preprocessing.table, kind.dtype, ((1, 256), (channels, 256)), "the preprocessing table")
     require_values(preprocessing.table, kind.lo, kind.hi, "the preprocessing table")
 
@@ -32,7 +32,8 @@ def prove_colour(colour: str, channels: int) -> None:
     require(channels == count, f"the input has {channels} channels, expected {count} for colour {colour!r}")
 
 
-def _prove_fill(preprocessing: Preprocessing, channels: int) -> None:
+def prove_fill(preprocessing: Preprocessing | FloatModel, channels: int) -> None:
+    """Raise ModelError unless only a letterbox has fill and align, the fill of 1 value 0 .. 255 or one per channel."""
     crop, fill, align = preprocessing.crop, preprocessing.fill, preprocessing.align
     require(
         crop == "letterbox" or (fill, align) == ((0,), "center"),

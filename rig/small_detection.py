@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import AveragePool, Conv
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, Pool
 
 LABELS = ("red", "green", "blue")
 CELL, CELLS = 8, 6
@@ -17,9 +18,9 @@ def cell_network() -> FloatModel:
     colours = (12 * np.eye(3) - 4).reshape(3, 1, 1, 3).astype(np.float32)
     nearly = rng.normal(0, 0.002, (4, 1, 1, 3)).astype(np.float32)
     layers = (
-        Pool("cells", "input", "average", (CELL, CELL), (CELL, CELL)),
-        Conv("classes", "cells", colours, np.full(3, -8, np.float32)),
-        Conv("boxes", "cells", nearly, np.array([0.5, 0.5, 0, 0], np.float32)),
+        AveragePool("cells", "input", kernel=(CELL, CELL), stride=(CELL, CELL)),
+        Conv("classes", "cells", weights=colours, bias=np.full(3, -8, np.float32)),
+        Conv("boxes", "cells", weights=nearly, bias=np.array([0.5, 0.5, 0, 0], np.float32)),
     )
     task = Detection(LABELS, "yolox", (DetectionLevel("boxes", "classes"),))
     return FloatModel("squares", (SIZE, SIZE, 3), layers, ("boxes", "classes"), task)

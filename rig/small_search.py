@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model import float_reference as forward
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, Dense, GlobalAverage, Relu
 from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model import forward
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel, GlobalAverage, Relu
 from edgemeta.toolchain.search.config import SearchConfig
 
 LABELS = ("a", "b", "c")
@@ -50,11 +51,11 @@ def _network(bias: NDArray[np.float32]) -> FloatModel:
     """Two convolutions and a dense layer for 8x8 images. bias: of the logits [3]."""
     rng = np.random.default_rng(1)
     layers = (
-        Conv("c0", "input", rng.normal(0, 0.4, (6, 3, 3, 3)).astype(np.float32), padding=(1, 1, 1, 1)),
+        Conv("c0", "input", weights=rng.normal(0, 0.4, (6, 3, 3, 3)).astype(np.float32), padding=(1, 1, 1, 1)),
         Relu("r0", "c0"),
-        Conv("c1", "r0", rng.normal(0, 0.3, (8, 3, 3, 6)).astype(np.float32), stride=(2, 2)),
+        Conv("c1", "r0", weights=rng.normal(0, 0.3, (8, 3, 3, 6)).astype(np.float32), stride=(2, 2)),
         Relu("r1", "c1"),
         GlobalAverage("g", "r1"),
-        Dense("out", "g", rng.normal(0, 1, (3, 8)).astype(np.float32), bias),
+        Dense("out", "g", weights=rng.normal(0, 1, (3, 8)).astype(np.float32), bias=bias),
     )
     return FloatModel("small", (8, 8, 3), layers, ("out",), Classification(LABELS))

@@ -45,7 +45,7 @@ def square_detector(labels: tuple[str, ...] = tuple(COLOURS)) -> Model:
         "squares",
         pixels,
         (
-            AveragePool("cells", "input", means, (SIDE, SIDE), (SIDE, SIDE), mean),
+            AveragePool("cells", "input", means, kernel=(SIDE, SIDE), stride=(SIDE, SIDE), requantize=mean),
             _by_cell("classes", weights, biases),
             _by_cell("boxes", np.zeros((4, 1, 1, 3), np.int8), box),
         ),
@@ -59,7 +59,7 @@ def square_detector(labels: tuple[str, ...] = tuple(COLOURS)) -> Model:
 
 def _by_cell(name: str, weights: NDArray[np.int8], biases: NDArray[np.int32]) -> Conv:
     kind = TensorType((ROWS, COLUMNS, len(weights)), bits=32, scale=1 / 256)
-    return Conv(name, "cells", kind, FixedWeights(weights, 8, np.array([1.0])), biases)
+    return Conv(name, "cells", kind, weights=FixedWeights(weights, 8, np.array([1.0])), bias=biases)
 
 
 def save_square_detector(path: Path, labels: tuple[str, ...] = tuple(COLOURS)) -> Path:

@@ -23,10 +23,6 @@ class CheckpointError(ToolchainError):
     """A checkpoint that is damaged or belongs to another recipe or data set."""
 
 
-class FloatModelError(ToolchainError):
-    """An inconsistent float model file or graph."""
-
-
 class ImportedFileError(ToolchainError):
     """A network of another program that cannot be imported."""
 

@@ -15,26 +15,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from edgemeta.model.layers.bilinear import bilinear_places
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.layers import (
     Add,
+    AveragePool,
     BatchNorm,
-    ChannelShuffle,
     Concat,
     Conv,
     Dense,
+    Float32,
     FloatLayer,
     Function,
     GlobalAverage,
-    Pad,
+    MaxPool,
+    Moving,
     Padding,
-    Pool,
     Product,
     Relu,
     ResizeBilinear,
-    Slice,
     Upsample,
+    Weighted,
 )
+from edgemeta.model.layers.bilinear import bilinear_places
 
 Sides: TypeAlias = tuple[int, int, int, int]
 """Columns left and right, rows above and below: the order of `torch.nn.functional.pad`."""
@@ -101,11 +102,11 @@ def module_of(layer: FloatLayer) -> nn.Module:
     """The module of a layer, with the layer's weights; a dense layer reads [N, H * W * C] and gives [N, O]."""
     match layer:
         case Conv():
-            return _with_state(_convolution(layer), weight=layer.weight.transpose(0, 3, 1, 2), bias=layer.bias)
+            return _with_state(_convolution(layer), weight=layer.real_weights.transpose(0, 3, 1, 2), bias=layer.bias)
         case Dense():
-            outputs, inputs = layer.weight.shape
+            outputs, inputs = layer.weights.shape
             linear = nn.Linear(inputs, outputs, layer.bias is not None, device="meta")
-            return _with_state(linear, weight=layer.weight, bias=layer.bias)
+            return _with_state(linear, weight=layer.real_weights, bias=layer.bias)
         case BatchNorm():
             norm = nn.BatchNorm2d(len(layer.gamma), layer.eps, device="meta")
             arrays = {"weight": layer.gamma, "bias": layer.beta, "running_mean": layer.mean}
@@ -115,10 +116,10 @@ def module_of(layer: FloatLayer) -> nn.Module:
 
 def with_weights(layer: FloatLayer, module: nn.Module) -> FloatLayer:
     """The layer with the weights that its module has now."""
-    if isinstance(layer, Conv | Dense):
+    if isinstance(layer, Weighted):
         weight, bias = _array(module.weight), module.bias
         weight = np.ascontiguousarray(weight.transpose(0, 2, 3, 1)) if isinstance(layer, Conv) else weight
-        return replace(layer, weight=weight, bias=None if bias is None else _array(bias))
+        return replace(layer, weights=weight, bias=None if bias is None else _array(bias))
     if isinstance(layer, BatchNorm):
         gamma, beta, mean = (_array(each) for each in (module.weight, module.bias, module.running_mean))
         return replace(layer, gamma=gamma, beta=beta, mean=mean, variance=_array(module.running_var))
@@ -150,10 +151,10 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             return inputs[0] + inputs[1]
         case Product():
             return inputs[0] * inputs[1]
-        case Pool(kind="max"):
+        case MaxPool():
             padded = functional.pad(x, sides(layer.padding), value=-torch.inf) if any(layer.padding) else x
             return functional.max_pool2d(padded, layer.kernel, layer.stride)
-        case Pool():
+        case AveragePool():
             return functional.avg_pool2d(functional.pad(x, sides(layer.padding)), layer.kernel, layer.stride)
         case GlobalAverage():
             return x.mean((2, 3), keepdim=True)
@@ -168,18 +169,14 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
         case Upsample():
             size = [length * factor for length, factor in zip(x.shape[2:], layer.factor, strict=True)]
             return functional.interpolate(x, size, mode="nearest-exact")
-        case Pad():
-            return _spaced(x, layer.padding, layer.spacing)
-        case Slice():
-            rows_kept, columns_kept, channels_kept = map(slice, layer.start, layer.stop, layer.step)
-            return x[:, channels_kept, rows_kept, columns_kept]
-        case ChannelShuffle():
-            return x[:, torch.arange(x.shape[1]).reshape(layer.groups, -1).T.flatten()]
+        case Moving():
+            moved: Tensor = layer.move(x.permute(0, 2, 3, 1), fill=0.0)
+            return moved.permute(0, 3, 1, 2)
     raise AssertionError(f"no operation for {type(layer).__name__}")
 
 
 def _function(layer: Function, x: Tensor) -> Tensor:
-    """As `float_model.functions.evaluate`."""
+    """As `layers.functions.evaluate`."""
     match layer.function:
         case "sigmoid":
             return torch.sigmoid(x)
@@ -204,24 +201,15 @@ def _function(layer: Function, x: Tensor) -> Tensor:
 
 
 def _resized(x: Tensor, layer: ResizeBilinear, axis: int) -> Tensor:
-    places = bilinear_places(x.shape[axis], layer.size[axis - 2], layer.coordinates)
+    places = bilinear_places(x.shape[axis], layer.output.shape[axis - 2], layer.coordinates)
     lower = np.array([floor(place) for place in places])
     share = np.array([float(place - floor(place)) for place in places])
     return between(x, axis, lower, np.minimum(lower + 1, x.shape[axis] - 1), (1 - share, share))
 
 
-def _spaced(x: Tensor, padding: Padding, spacing: tuple[int, int]) -> Tensor:
-    if spacing != (1, 1):
-        rows, columns = ((size - 1) * step + 1 for size, step in zip(x.shape[2:], spacing, strict=True))
-        spread = x.new_zeros((*x.shape[:2], rows, columns))
-        spread[:, :, :: spacing[0], :: spacing[1]] = x
-        x = spread
-    return functional.pad(x, sides(padding))
-
-
-def _convolution(layer: Conv) -> nn.Conv2d:
+def _convolution(layer: Conv[Float32]) -> nn.Conv2d:
     """The module of a convolution: PyTorch's own, where that is fast and right; without weights yet."""
-    outputs, rows, columns, per_group = layer.weight.shape
+    outputs, rows, columns, per_group = layer.weights.shape
     inputs, (top, left, bottom, right) = per_group * layer.groups, layer.padding
     kind = Convolution
     if layer.stride != (1, 1) and layer.groups == inputs:

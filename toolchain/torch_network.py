@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemeta.model import layers as integer
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.graph import INPUT, FloatModel, Model
+from edgemeta.model.layers import FloatLayer, Weighted
 from edgemeta.model.prove import prove
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Classification, Task
 from edgemeta.model.weights import FixedWeights
-from edgemeta.toolchain.errors import FloatModelError, SimulateError
-from edgemeta.toolchain.float_model.graph import FloatLayer, FloatModel, inputs_of
-from edgemeta.toolchain.float_model.shapes import check
+from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.torch_integers import run_layer
 from edgemeta.toolchain.torch_layers import module_of, with_weights
 
@@ -35,7 +34,7 @@ class TorchNetwork(nn.Module):
         super().__init__()
         self._model = model
         self._names: dict[str, str] = {}
-        self._last_reader = {name: layer.name for layer in model.layers for name in inputs_of(layer)}
+        self._last_reader = {name: layer.name for layer in model.layers for name in layer.sources}
         for layer in model.layers:
             key = layer.name.replace(".", "/")
             while hasattr(self, key):
@@ -88,7 +87,7 @@ class TorchNetwork(nn.Module):
         """These tensors [N, C', H', W'] for the network's own input x [N, C, H, W]."""
         values = {INPUT: x}
         for layer in self.layers:
-            read, module = inputs_of(layer), self.get_submodule(self._names[layer.name])
+            read, module = layer.sources, self.get_submodule(self._names[layer.name])
             inputs = [values[name] for name in read]
             if isinstance(module, nn.Linear):
                 values[layer.name] = module(inputs[0].permute(0, 2, 3, 1).flatten(1))[:, :, None, None]
@@ -100,10 +99,10 @@ class TorchNetwork(nn.Module):
         return tuple(values[name] for name in names)
 
     def written(self, **changes: Any) -> FloatModel:
-        """The graph with the weights as they are now; changes: of the fields of FloatModel. Raises FloatModelError."""
+        """The graph with the weights as they are now; changes: of the fields of FloatModel. Raises ModelError."""
         layers = (with_weights(layer, self.get_submodule(self._names[layer.name])) for layer in self.layers)
         model = replace(self._model, layers=tuple(layers), **changes)
-        check(model, model.name)
+        prove_float(model, model.name)
         return model
 
     def classification(self, name: str, labels: tuple[str, ...], provenance: Mapping[str, object]) -> FloatModel:
@@ -114,18 +113,16 @@ class TorchNetwork(nn.Module):
 def load_weights(network: TorchNetwork, model: FloatModel, source: str) -> None:
     """Set the network's weights to those of a float model of the same layers; "fc" stays if its classes differ.
 
-    Raises FloatModelError with `source` and the first layer that is missing or has another shape.
+    Raises ModelError with `source` and the first layer that is missing or has another shape.
     """
     given, state = TorchNetwork(model).state_dict(), network.state_dict()
     for name, mine in state.items():
         if name not in given:
-            raise FloatModelError(f"{source}: has no {name}, expected the layers of the network to train")
+            raise ModelError(f"{source}: has no {name}, expected the layers of the network to train")
         if given[name].shape == mine.shape:
             state[name] = given[name]
         elif not name.startswith("fc."):
-            raise FloatModelError(
-                f"{source}: {name} has shape {tuple(given[name].shape)}, expected {tuple(mine.shape)}"
-            )
+            raise ModelError(f"{source}: {name} has shape {tuple(given[name].shape)}, expected {tuple(mine.shape)}")
     network.load_state_dict(state)
 
 
@@ -157,7 +154,7 @@ class IntegerNetwork(nn.Module):
         self._types = model.types
         self._bits: dict[str, int] = {}
         for layer in model.layers:
-            if not isinstance(layer, integer.Conv | integer.Dense):
+            if not isinstance(layer, Weighted):
                 continue
             weights = torch.from_numpy(layer.weights.decode().astype(np.float64))
             if isinstance(layer.weights, FixedWeights):
@@ -175,7 +172,7 @@ class IntegerNetwork(nn.Module):
         """All tensors by name, float64 [N, H, W, C]."""
         tensors = {INPUT: x.to(torch.float64).permute(0, 3, 1, 2)}
         for layer in self.model.layers:
-            weights = self._weights(layer.name) if isinstance(layer, integer.Conv | integer.Dense) else None
+            weights = self._weights(layer.name) if isinstance(layer, Weighted) else None
             tensors[layer.name] = run_layer(layer, tensors, self._types, weights)
         return {name: tensor.permute(0, 2, 3, 1) for name, tensor in tensors.items()}
 
@@ -184,7 +181,7 @@ class IntegerNetwork(nn.Module):
         layers = []
         for layer in self.model.layers:
             if layer.name in self._bits:
-                assert isinstance(layer, integer.Conv | integer.Dense)
+                assert isinstance(layer, Weighted)
                 assert isinstance(layer.weights, FixedWeights)
                 values: NDArray[np.int8] = self._weights(layer.name).detach().numpy().astype(np.int8)
                 layer = replace(layer, weights=replace(layer.weights, values=values))

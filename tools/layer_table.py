@@ -54,33 +54,37 @@ class Row(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """Every kind of layer, and where a backend may draw a line inside a kind."""
-    conv = Conv("conv", "input", _MAP, _fixed(4, 1, 1, 4), requantize=_HALVED)
+    conv = Conv("conv", "input", _MAP, weights=_fixed(4, 1, 1, 4), requantize=_HALVED)
     depthwise = replace(conv, weights=_fixed(4, 1, 1, 1), groups=4)
     dilated = replace(conv, weights=_fixed(4, 3, 3, 4), padding=(2, 2, 2, 2), dilation=(2, 2))
     wide = BinaryWeights(np.ones((2, 4, 1, 1, 4), np.int8), np.full((4, 2), 30_000, np.int16), _SCALE)
-    whole = AveragePool("pool", "input", _POINT, (6, 6), (1, 1), _HALVED)
+    whole = AveragePool("pool", "input", _POINT, kernel=(6, 6), stride=(1, 1), requantize=_HALVED)
     yield Row("conv of one group, weights of at most 16 bits", conv)
     yield Row("conv of one group, weights of more bits (binary bases)", replace(conv, weights=wide))
     yield Row("conv of several groups, depthwise included", depthwise)
     yield Row("conv with dilation", dilated)
-    yield Row("dense, weights of any encoding", Dense("dense", "input", _POINT, _fixed(4, 144), requantize=_HALVED))
-    yield Row("add", Add("add", ("input", "other"), _MAP, (1, 1), 1, -128, 127))
+    yield Row(
+        "dense, weights of any encoding", Dense("dense", "input", _POINT, weights=_fixed(4, 144), requantize=_HALVED)
+    )
+    yield Row("add", Add("add", ("input", "other"), _MAP, multipliers=(1, 1), shift=1, lo=-128, hi=127))
     yield Row("clamp", Clamp("clamp", "input", _MAP, 0, 6))
     yield Row("rescale", Rescale("rescale", "input", _MAP, _HALVED))
     yield Row("average pool over the whole map", whole)
     yield Row("average pool over less, or padded", replace(whole, output=_HALF, kernel=(2, 2), stride=(2, 2)))
-    yield Row("max pool", MaxPool("pool", "input", _HALF, (2, 2), (2, 2)))
+    yield Row("max pool", MaxPool("pool", "input", _HALF, kernel=(2, 2), stride=(2, 2)))
     yield Row("concat", Concat("concat", ("input", "other"), TensorType((6, 6, 8))))
-    yield Row("upsample", Upsample("upsample", "input", _DOUBLE, (2, 2)))
+    yield Row("upsample", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("lookup: a table for a function of one element", Lookup("lookup", "input", _MAP, _TABLE))
     yield Row(
         "product of two tensors, or with one factor per channel",
-        Product("product", ("input", "other"), _MAP, _HALVED),
+        Product("product", ("input", "other"), _MAP, requantize=_HALVED),
     )
-    yield Row("pad, with spacing (transposed convolutions)", Pad("pad", "input", TensorType((8, 8, 4)), (1, 1, 1, 1)))
-    yield Row("slice", Slice("slice", "input", _HALF, (0, 0, 0), (3, 3, 4)))
-    yield Row("channel shuffle", ChannelShuffle("shuffle", "input", _MAP, 2))
-    yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, "half_pixel"))
+    yield Row(
+        "pad, with spacing (transposed convolutions)", Pad("pad", "input", TensorType((8, 8, 4)), padding=(1, 1, 1, 1))
+    )
+    yield Row("slice", Slice("slice", "input", _HALF, start=(0, 0, 0), stop=(3, 3, 4)))
+    yield Row("channel shuffle", ChannelShuffle("shuffle", "input", _MAP, groups=2))
+    yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, coordinates="half_pixel"))
 
 
 def table() -> str:

@@ -26,9 +26,9 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan, Source
 from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta_proof.baselines.paper import launch as paper
 from tests.conformance.cases import CASES
 

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
-from edgemeta.model.layers import Shape
-from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Add, Conv, Dense, Float32, GlobalAverage, Shape
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, float_plan
 
@@ -40,7 +40,7 @@ def float_plan_of(model: FloatModel, architecture: Architecture, make: PlanMaker
     return make(model.input_shape, _beside(list(convolutions.values())), head, architecture)
 
 
-def _convolution(block: Block, conv: Conv) -> FloatConv:
+def _convolution(block: Block, conv: Conv[Float32]) -> FloatConv:
     weight, bias = folded(block)
     return FloatConv(block.name, conv.input, weight, bias, conv.stride, conv.padding, block.relu is not None)
 

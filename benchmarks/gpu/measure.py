@@ -23,10 +23,10 @@ from benchmarks.result_file import RESULTS, write_json, write_markdown
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import CubinMaker, find_compiler
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import first_line
-from edgemeta.toolchain.float_model.file import load_float_model
 
 Rows = list[dict[str, Any]]
 PEERS = ("torch", "tensorrt")

@@ -8,11 +8,10 @@ from benchmarks.gpu.float_network import float_plan_of
 from benchmarks.gpu.opened import opened, random_batch
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.timing import Stopwatch, host_us
 from edgemeta.plugins.cuda.tuning import tuned
-from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 def int8_rows(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.torch_network import torch_resnet8
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.graph import FloatModel
 
 
 def tensorrt_rows(model: FloatModel, batches: Sequence[int], effort: Effort) -> list[dict[str, Any]]:

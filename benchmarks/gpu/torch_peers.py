@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.gpu.effort import Effort
 from benchmarks.gpu.torch_network import torch_resnet8
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.graph import FloatModel
 
 Forward = Callable[[Tensor], Tensor]
 

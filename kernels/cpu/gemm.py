@@ -82,7 +82,7 @@ class Gemm:
         # The library trusts the range of a tensor that a layer computes, not that of the caller's integers.
         clamp = Clamp("clamp", INPUT, kind, kind.lo, kind.hi)
         stored = FixedWeights(weights.reshape(outputs, 1, 1, depth), bits[0], np.ones(1))
-        product = Conv(_PRODUCT, clamp.name, TensorType((rows // width, width, outputs), 32), stored)
+        product = Conv(_PRODUCT, clamp.name, TensorType((rows // width, width, outputs), 32), weights=stored)
         network = SimpleNamespace(input=kind, layers=(clamp, product), outputs=(_PRODUCT,))
         self._dtype = kind.dtype
         self._program = Program(cast("Model", network), isa, 1, form)

@@ -1,4 +1,4 @@
-"""The operators of the quantized graph; they define the exact integer result of every layer.
+"""The operators of networks; they define the exact integer result of every layer, and the real one.
 
 Each is one record in one file of this folder: its fields, its rule of shape, its proof and its integers. Padding of a
 kernel is smaller than the (dilated) kernel on every side. ReLU is a clamp from below at the zero point; ReLU6 also
@@ -8,14 +8,17 @@ transposed convolution is a Pad with spacing and a Conv.
 
 from typing import TypeAlias
 
+from edgemeta.model.layers.activations import BatchNorm, Function, Relu
 from edgemeta.model.layers.elementwise import Add, Clamp, Lookup, Product, Rescale
 from edgemeta.model.layers.moving import ChannelShuffle, Concat, Pad, Slice, Upsample
-from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Moving, Operator, Windowed, slide
-from edgemeta.model.layers.pools import AveragePool, MaxPool, Pool
+from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Moving, Operator, Summing, Windowed, slide
+from edgemeta.model.layers.pools import AveragePool, GlobalAverage, MaxPool, Mean, Pool
 from edgemeta.model.layers.products import Conv, Dense, Weighted
 from edgemeta.model.layers.resize import ResizeBilinear
 from edgemeta.model.layers.types import (
+    REAL,
     Coordinates,
+    Float32,
     Multiplier,
     Padding,
     Pair,
@@ -23,6 +26,7 @@ from edgemeta.model.layers.types import (
     Shape,
     ShiftTable,
     TensorType,
+    real,
 )
 
 Layer: TypeAlias = (
@@ -43,20 +47,50 @@ Layer: TypeAlias = (
     | ResizeBilinear
 )
 
+"""The layers of integer networks."""
+
+FloatLayer: TypeAlias = (
+    Conv[Float32]
+    | Dense[Float32]
+    | BatchNorm
+    | Relu
+    | Function
+    | Add
+    | Product
+    | MaxPool
+    | AveragePool
+    | GlobalAverage
+    | Concat
+    | Upsample
+    | Pad
+    | Slice
+    | ChannelShuffle
+    | ResizeBilinear
+)
+"""The layers of float networks."""
+
 __all__ = [
     "MAX_SIDE",
+    "REAL",
     "Add",
     "AveragePool",
+    "BatchNorm",
     "ChannelShuffle",
     "Clamp",
     "Concat",
     "Conv",
     "Coordinates",
     "Dense",
+    "Float32",
+    "FloatLayer",
+    "Function",
+    "GlobalAverage",
     "Homogeneous",
+    "Joining",
     "Layer",
     "Lookup",
     "MaxPool",
+    "Mean",
     "Moving",
     "Multiplier",
     "Operator",
@@ -65,15 +99,18 @@ __all__ = [
     "Pair",
     "Pool",
     "Product",
+    "Relu",
     "Requantize",
     "Rescale",
     "ResizeBilinear",
     "Shape",
     "ShiftTable",
     "Slice",
+    "Summing",
     "TensorType",
     "Upsample",
     "Weighted",
     "Windowed",
+    "real",
     "slide",
 ]

@@ -1,10 +1,13 @@
 """Proofs that every integer of a layer is in range: weights, tables, multipliers and worst-case accumulators."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.errors import ModelError
 from edgemeta.model.fixedpoint import INT32_MAX, INT32_MIN
-from edgemeta.model.layers.types import Multiplier, Requantize, TensorType
+from edgemeta.model.layers.types import Float32, Multiplier, Requantize, TensorType
 from edgemeta.model.require import require, require_array, require_between, require_values
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 
@@ -18,9 +21,15 @@ def prove_type(kind: TensorType) -> None:
     require(np.isfinite(kind.scale) and kind.scale > 0, f"scale is {kind.scale}, expected a finite number above 0")
 
 
-def prove_weights(weights: Weights) -> None:
-    """Dtypes, shapes and values are as documented in `weights`, and the scales are finite and above 0."""
+def prove_weights(weights: Weights | Float32) -> None:
+    """Dtypes, shapes and values are as documented in `weights`, and the scales are finite and above 0.
+
+    Weights of a float network are finite.
+    """
     require(0 not in weights.shape, f"weights have shape {list(weights.shape)}, expected at least one element")
+    if isinstance(weights, np.ndarray):
+        prove_finite(weights, "weights")
+        return
     channels = weights.shape[0]
     match weights:
         case FixedWeights():
@@ -46,14 +55,23 @@ def prove_weights(weights: Weights) -> None:
     require(bool(usable), "scale of the weights holds a value that is not finite and above 0")
 
 
-def prove_bias(bias: NDArray[np.int32] | None, channels: int) -> None:
-    """Bias is absent or int32 [channels]."""
+def prove_finite(array: Float32, what: str) -> None:
+    """An array [...] is float32, and each number finite."""
+    require(array.dtype == np.float32, f"{what} is {array.dtype}, expected float32")
+    require(bool(np.isfinite(array).all()), f"{what} holds NaN or infinity, expected finite numbers")
+
+
+def prove_bias(bias: NDArray[Any] | None, channels: int, kind: type[np.int32 | np.float32]) -> None:
+    """Bias is absent or has this dtype, [channels], and is finite."""
     if bias is not None:
-        require_array(bias, np.int32, ((channels,),), "bias")
+        require_array(bias, kind, ((channels,),), "bias")
+        require(bool(np.isfinite(bias).all()), "bias holds NaN or infinity, expected finite numbers")
 
 
-def prove_requantize(requantize: Requantize, output: TensorType) -> None:
+def prove_requantize(requantize: Requantize | None, output: TensorType) -> None:
     """Dtypes, shapes and ranges are as documented in `types`, and every result lies in the output type."""
+    if requantize is None:
+        raise ModelError("requantize is null, expected how the accumulators become integers of the output")
     channels = output.shape[2]
     require(output.bits <= 8, f"output has {output.bits} bits, expected 1 .. 8 after requantization")
     per_channel = ((1,), (channels,))

@@ -1,34 +1,36 @@
 """Layers that compute element by element."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.fixedpoint import rounding_shift, saturate
 from edgemeta.model.layers.bounds import prove_clamp, prove_requantize, prove_table
-from edgemeta.model.layers.operator import Joining, Operator, centred, looked_up, requantized
-from edgemeta.model.layers.types import Pair, Requantize, Shape, Tensor, TensorType
+from edgemeta.model.layers.operator import Joining, Operator, Summing, centred, looked_up, requantized
+from edgemeta.model.layers.types import REAL, Float32, Pair, Requantize, Shape, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 
 
 @dataclass(frozen=True)
-class Add(Joining):
+class Add(Joining, Summing):
     """y = clamp(zy + round(ma * (a - za) + mb * (b - zb), shift), lo, hi), all of it within int32.
 
-    `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29.
+    `multipliers` (ma, mb) are 0 .. 2**21 and `shift` 0 .. 29; a float network has their defaults.
     """
 
     kind = "add"
+    commutes = True
 
     name: str
     inputs: tuple[str, str]
-    output: TensorType
-    multipliers: Pair
-    shift: int
-    lo: int
-    hi: int
+    output: TensorType = REAL
+    _: KW_ONLY
+    multipliers: Pair = (1, 1)
+    shift: int = 0
+    lo: int = -128
+    hi: int = 127
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
@@ -49,6 +51,10 @@ class Add(Joining):
         a, b = (centred(value, source) for value, source in zip(values, sources, strict=True))
         rounded = rounding_shift(self.multipliers[0] * a + self.multipliers[1] * b, self.shift)
         return saturate(rounded + self.output.zero_point, self.lo, self.hi, self.output.dtype)
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        return values[0] + values[1]
 
 
 @dataclass(frozen=True)
@@ -127,8 +133,9 @@ class Product(Joining):
 
     name: str
     inputs: tuple[str, str]
-    output: TensorType
-    requantize: Requantize
+    output: TensorType = REAL
+    _: KW_ONLY
+    requantize: Requantize | None = None
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
@@ -146,3 +153,7 @@ class Product(Joining):
         """As `Operator.integers`."""
         a, b = (centred(value, source) for value, source in zip(values, sources, strict=True))
         return requantized(a * b, self.requantize, self.output)
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        return values[0] * values[1]

@@ -1,12 +1,12 @@
 """Layers that only move elements. Each has one body for integers, reals and PyTorch: `Moving.move`."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from edgemeta.model.layers.operator import MAX_SIDE, Joining, Moving
-from edgemeta.model.layers.types import Padding, Pair, Shape, TensorType
+from edgemeta.model.layers.types import REAL, Padding, Pair, Shape, TensorType
 from edgemeta.model.require import require, require_between
 
 
@@ -18,7 +18,7 @@ class Concat(Joining, Moving):
 
     name: str
     inputs: tuple[str, ...]
-    output: TensorType
+    output: TensorType = REAL
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
@@ -42,10 +42,12 @@ class Upsample(Moving):
     """Nearest neighbour: y[i, j] = x[i // factor_y, j // factor_x]. The output has the input's quantization."""
 
     kind = "upsample"
+    commutes = True
 
     name: str
     input: str
-    output: TensorType
+    output: TensorType = REAL
+    _: KW_ONLY
     factor: Pair
 
     def shape(self, *inputs: Shape) -> Shape:
@@ -64,16 +66,18 @@ class Upsample(Moving):
 
 @dataclass(frozen=True)
 class Pad(Moving):
-    """y[top + i * spacing_y, left + j * spacing_x] = x[i, j], and the zero point everywhere else.
+    """y[top + i * spacing_y, left + j * spacing_x] = x[i, j], and the zero point, or 0.0, everywhere else.
 
     Output H = top + (H - 1) * spacing_y + 1 + bottom, W alike. The output has the input's quantization.
     """
 
     kind = "pad"
+    commutes = True
 
     name: str
     input: str
-    output: TensorType
+    output: TensorType = REAL
+    _: KW_ONLY
     padding: Padding
     spacing: Pair = (1, 1)
 
@@ -109,7 +113,8 @@ class Slice(Moving):
 
     name: str
     input: str
-    output: TensorType
+    output: TensorType = REAL
+    _: KW_ONLY
     start: Shape
     stop: Shape
     step: Shape = (1, 1, 1)
@@ -138,7 +143,8 @@ class ChannelShuffle(Moving):
 
     name: str
     input: str
-    output: TensorType
+    output: TensorType = REAL
+    _: KW_ONLY
     groups: int
 
     def shape(self, *inputs: Shape) -> Shape:

@@ -1,15 +1,17 @@
-"""What every layer says of itself: what it reads, its rule of shape, its proof and its integers."""
+"""What every layer says of itself: what it reads, its rule of shape, its proof, its integers and its reals."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from edgemeta.model.fixedpoint import rounding_shift, saturate
-from edgemeta.model.layers.types import Padding, Pair, Requantize, Shape, ShiftTable, Tensor, TensorType
+from edgemeta.model.layers.types import REAL, Float32, Padding, Pair, Requantize, Shape, ShiftTable, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 
 MAX_SIDE = 1 << 16
@@ -17,9 +19,10 @@ MAX_SIDE = 1 << 16
 
 
 class Operator:
-    """A layer of an integer network: one record, with its one rule of shape and its exact integers.
+    """A layer of a network: one record, with its one rule of shape, its exact integers and its real numbers.
 
-    name: of the layer and of its output tensor. output: the type of that tensor.
+    name: of the layer and of its output tensor. output: the type of that tensor, REAL in a float network. `spec` says
+    which operators a float and an integer network have; methods of the other kind of network are not implemented.
     """
 
     kind: ClassVar[str]
@@ -34,6 +37,21 @@ class Operator:
         """Names of the tensors that the layer reads."""
         return (self.input,)
 
+    @property
+    def commutes(self) -> bool:
+        """Whether a positive factor for each channel of all inputs is that of the output, in real numbers."""
+        return False
+
+    @property
+    def limits(self) -> tuple[float | None, float | None] | None:
+        """The real bounds of a layer that does nothing but keep its input within them; None of another layer."""
+        return None
+
+    def renamed(self, name: str, sources: Sequence[str]) -> Self:
+        """The same layer under another name, with other names of its inputs."""
+        (source,) = sources
+        return cast("Self", replace(cast("Any", self), name=name, input=source))
+
     def shape(self, *inputs: Shape) -> Shape:
         """Shape (H, W, C) of the output for those of the inputs. Raises ModelError if the layer cannot run on them."""
         return inputs[0]
@@ -47,6 +65,10 @@ class Operator:
 
     def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
         """The output [N, H, W, C] of inputs [N, H, W, C] of these types; exact, as the layer's docstring defines it."""
+        raise NotImplementedError
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """The output, float32 [N, H, W, C], of inputs float32 [N, H, W, C], as a float network computes it."""
         raise NotImplementedError
 
     @property
@@ -68,6 +90,20 @@ class Joining(Operator):
     def sources(self) -> tuple[str, ...]:
         """As `Operator.sources`."""
         return self.inputs
+
+    def renamed(self, name: str, sources: Sequence[str]) -> Self:
+        """As `Operator.renamed`."""
+        return cast("Self", replace(cast("Any", self), name=name, inputs=tuple(sources)))
+
+
+class Summing(Operator):
+    """A layer whose integers are a sum, scaled and limited: a ReLU after it is a part of it."""
+
+
+class Real(Operator):
+    """A layer that only float networks have."""
+
+    output = REAL
 
 
 class Homogeneous(Operator):
@@ -92,12 +128,18 @@ class Moving(Homogeneous):
         moved: Tensor = self.move(*values, fill=self.output.zero_point)
         return moved
 
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        moved: Float32 = self.move(*values, fill=0.0)
+        return moved
+
 
 class Windowed(Operator):
     """A layer with a kernel that slides over the padded input."""
 
     stride: Pair
     padding: Padding
+    dilation: Pair = (1, 1)
 
     @property
     def covered(self) -> Pair:
@@ -115,11 +157,17 @@ class Windowed(Operator):
         padded = (height + top + bottom) * (width + left + right) * channels
         return math.prod(self.output.shape) * self.products, padded
 
+    def padded(self, x: Tensor, fill: float) -> Tensor:
+        """X [N, H, W, C] with `fill` in its padding; without padding the same array."""
+        top, left, bottom, right = self.padding
+        if not any(self.padding):
+            return x
+        return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+
     def windows(self, x: Tensor, fill: float) -> Tensor:
         """View [N, H', W', KH, KW, C] of the elements under the kernel at each position, padded with `fill`."""
-        top, left, bottom, right = self.padding
-        padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
-        windows = sliding_window_view(padded, self.covered, axis=(1, 2))[:, :: self.stride[0], :: self.stride[1]]
+        windows = sliding_window_view(self.padded(x, fill), self.covered, axis=(1, 2))
+        windows = windows[:, :: self.stride[0], :: self.stride[1], :, :: self.dilation[0], :: self.dilation[1]]
         return windows.transpose(0, 1, 2, 4, 5, 3)
 
 

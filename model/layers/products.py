@@ -6,15 +6,17 @@ partial sum without the bias, is an integer far below 2**53 in magnitude.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Generic, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from edgemeta.model.layers.bounds import prove_accumulators, prove_bias, prove_requantize, prove_weights
-from edgemeta.model.layers.operator import MAX_SIDE, Operator, Windowed, centred, requantized, slide
-from edgemeta.model.layers.types import Padding, Pair, Requantize, Shape, Tensor, TensorType
+from edgemeta.model.layers.convolve import convolve
+from edgemeta.model.layers.operator import MAX_SIDE, Summing, Windowed, centred, requantized, slide
+from edgemeta.model.layers.types import REAL, Float32, Padding, Pair, Requantize, Shape, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 from edgemeta.model.weights import Weights
 
@@ -22,24 +24,31 @@ BLOCK_ELEMENTS = 1 << 18
 """Greatest number of float64 elements that one matrix product reads: about the cache of one core."""
 
 
-class Weighted(Operator):
-    """A layer with weights [O, ...] and a bias [O] or None, whose int32 accumulators are requantized or given."""
+W = TypeVar("W", bound=Weights | Float32, default=Weights)
+"""What the weights of a layer are: integers in an integer network, float32 in a float network."""
 
-    weights: Weights
-    bias: NDArray[np.int32] | None
+
+class Weighted(Summing, Generic[W]):
+    """A layer with weights [O, ...] and a bias [O] or None, whose int32 accumulators are requantized or given.
+
+    In a float network both are float32, and the sums are given.
+    """
+
+    weights: W
+    bias: NDArray[Any] | None
     requantize: Requantize | None
+    groups: int = 1
 
     def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
-        """Bias, accumulators, and either a requantization or the raw int32 output of the network."""
+        """Accumulators, and either a requantization or the raw int32 output of the network."""
         (source,) = sources
-        prove_bias(self.bias, self.output.shape[2])
-        prove_accumulators(self.weights, self.bias, source)
+        prove_accumulators(self.coded, self.bias, source)
         if self.requantize is not None:
             prove_requantize(self.requantize, self.output)
             return
         require(self.output.bits == 32, f"output has {self.output.bits} bits, expected 32 without requantization")
         require(is_output, "output is not requantized, which only the network's output may be")
-        if self.weights.scale.shape != (1,):
+        if self.coded.scale.shape != (1,):
             require(
                 self.output.scale == source.scale,
                 f"raw accumulators of weights with a scale per channel have scale {self.output.scale}, expected the "
@@ -49,15 +58,40 @@ class Weighted(Operator):
     @property
     def steps(self) -> NDArray[np.float64]:
         """As `Operator.steps`; of raw accumulators of weights with a scale per channel, scale * weights.scale[c]."""
-        is_each = self.requantize is None and self.weights.scale.shape != (1,)
-        return self.output.scale * self.weights.scale if is_each else np.array([self.output.scale])
+        is_each = self.requantize is None and self.coded.scale.shape != (1,)
+        return self.output.scale * self.coded.scale if is_each else np.array([self.output.scale])
+
+    @property
+    def coded(self) -> Weights:
+        """The weights of an integer network."""
+        return cast("Weights", self.weights)
+
+    @property
+    def real_weights(self) -> Float32:
+        """The weights [O, ...] of a float network."""
+        return cast("Float32", self.weights)
+
+    def quantized(
+        self, output: TensorType, weights: Weights, bias: NDArray[np.int32] | None, requantize: Requantize | None
+    ) -> Any:
+        """The layer of an integer network with these numbers; bias: [O]."""
+        numbers = {"output": output, "weights": weights, "bias": bias, "requantize": requantize}
+        return replace(cast("Any", self), **numbers)
+
+    def _prove_arrays(self) -> None:
+        """Dtypes, shapes and values of weights and bias."""
+        prove_weights(self.weights)
+        prove_bias(self.bias, self.weights.shape[0], np.float32 if isinstance(self.weights, np.ndarray) else np.int32)
+
+    def _biased(self, sums: Float32) -> Float32:
+        return sums if self.bias is None else sums + self.bias
 
     def _requantized(self, sums: NDArray[np.int64]) -> Tensor:
         return requantized(sums if self.bias is None else sums + self.bias, self.requantize, self.output)
 
 
 @dataclass(frozen=True, eq=False)
-class Conv(Weighted, Windowed):
+class Conv(Weighted[W], Windowed):
     """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
 
     weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
@@ -70,9 +104,10 @@ class Conv(Weighted, Windowed):
 
     name: str
     input: str
-    output: TensorType
-    weights: Weights
-    bias: NDArray[np.int32] | None = None
+    output: TensorType = REAL
+    _: KW_ONLY
+    weights: W
+    bias: NDArray[Any] | None = None
     stride: Pair = (1, 1)
     padding: Padding = (0, 0, 0, 0)
     groups: int = 1
@@ -92,7 +127,7 @@ class Conv(Weighted, Windowed):
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
-        prove_weights(self.weights)
+        self._prove_arrays()
         shape = self.weights.shape
         require(len(shape) == 4, f"weights have shape {list(shape)}, expected [O, KH, KW, I]")
         channels, depth = shape[0], shape[3]
@@ -108,12 +143,11 @@ class Conv(Weighted, Windowed):
 
     def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
         """As `Operator.integers`, as one matrix product per block of output rows."""
-        weights, groups = self.weights.decode(), self.groups
+        weights, groups = self.coded.decode(), self.groups
         outputs, kernel_height, kernel_width, depth = weights.shape
         filters, taps = outputs // groups, kernel_height * kernel_width * depth
         matrices = weights.reshape(groups, filters, taps).transpose(0, 2, 1)
         windows = self.windows(centred(values[0], sources[0]).astype(np.float64), 0)
-        windows = windows[:, :, :, :: self.dilation[0], :: self.dilation[1]]
         images, height, width = windows.shape[:3]
         grouped = windows.reshape(*windows.shape[:5], groups, depth).transpose(5, 0, 1, 2, 3, 4, 6)
         sums = np.empty((images, height, width, outputs), np.int64)
@@ -124,9 +158,14 @@ class Conv(Weighted, Windowed):
             sums[:, top : top + rows] = block.transpose(1, 2, 3, 0, 4).reshape(images, -1, width, outputs)
         return self._requantized(sums)
 
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        x = self.padded(values[0], 0.0)
+        return self._biased(convolve(x, self.real_weights, self.stride, self.dilation, self.groups))
+
 
 @dataclass(frozen=True, eq=False)
-class Dense(Weighted):
+class Dense(Weighted[W]):
     """acc[o] = bias[o] + sum of w[o] * (x - zx) over the input flattened in H, W, C order; output shape (1, 1, O).
 
     weights [O, H * W * C]; otherwise as Conv.
@@ -136,14 +175,15 @@ class Dense(Weighted):
 
     name: str
     input: str
-    output: TensorType
-    weights: Weights
-    bias: NDArray[np.int32] | None = None
+    output: TensorType = REAL
+    _: KW_ONLY
+    weights: W
+    bias: NDArray[Any] | None = None
     requantize: Requantize | None = None
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
-        prove_weights(self.weights)
+        self._prove_arrays()
         shape, size = self.weights.shape, math.prod(inputs[0])
         require(len(shape) == 2, f"weights have shape {list(shape)}, expected [O, {size}]")
         require(shape[1] == size, f"weights take {shape[1]} inputs, found {size}")
@@ -152,7 +192,12 @@ class Dense(Weighted):
     def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
         """As `Operator.integers`."""
         columns = centred(values[0], sources[0]).reshape(len(values[0]), 1, 1, -1)
-        return self._requantized(_exact_product(columns, self.weights.decode().T))
+        return self._requantized(_exact_product(columns, self.coded.decode().T))
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        sums: Float32 = values[0].reshape(len(values[0]), -1) @ self.real_weights.T
+        return self._biased(sums).reshape(len(sums), 1, 1, -1)
 
 
 def _exact_product(columns: NDArray[Any], weights: NDArray[np.int32]) -> NDArray[np.int64]:

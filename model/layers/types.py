@@ -7,13 +7,14 @@ Notation in the formulas: x an input integer, zx its zero point, zy the output's
 round(v, s) = (v + 2**(s-1)) >> s for s > 0 and v for s = 0 (half up; `fixedpoint.rounding_shift`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tensor: TypeAlias = NDArray[Any]
+Float32: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, int, int]
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[int, int, int, int]
@@ -27,7 +28,8 @@ class TensorType:
     """Shape (H, W, C) and quantization of one tensor.
 
     `bits` is 1 to 8 (stored as int8 or uint8), or 32 for raw accumulators: signed, zero point 0, the model's output
-    only. A signed k-bit integer spans -2**(k-1) .. 2**(k-1)-1, an unsigned one 0 .. 2**k-1; the zero point lies inside.
+    only; `REAL` has 0. A signed k-bit integer spans -2**(k-1) .. 2**(k-1)-1, an unsigned one 0 .. 2**k-1; the zero
+    point lies inside.
     """
 
     shape: Shape
@@ -52,6 +54,15 @@ class TensorType:
         if self.bits == 32:
             return np.int32
         return np.int8 if self.signed else np.uint8
+
+
+REAL = TensorType((0, 0, 0), bits=0)
+"""What every layer of a float network gives: float32, whose shape its rule says."""
+
+
+def real(height: int, width: int) -> TensorType:
+    """REAL of a height and width that no rule says: a resize's."""
+    return replace(REAL, shape=(height, width, 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edge
 import torch
 
 from benchmarks.power_of_two import METHODS, Run, accuracies, accuracy_of, add, all_runs, chart, result_files, table
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, GlobalAverage
 from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
 
 LABELS = ("red", "green", "blue")
 
@@ -37,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def floating(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A float network with logits that are the means of the channels, for a letterbox of 16 x 12."""
     weight = np.eye(3, dtype=np.float32)[:, None, None]
-    layers = (Conv("c", "input", weight * 4), GlobalAverage("g", "c"))
+    layers = (Conv("c", "input", weights=weight * 4), GlobalAverage("g", "c"))
     task, path = Classification(LABELS), tmp_path_factory.mktemp("network") / "float.safetensors"
     save_float_model(FloatModel("colours", (12, 16, 3), layers, ("g",), task, crop="letterbox", fill=(128,)), path)
     return path

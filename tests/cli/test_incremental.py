@@ -22,7 +22,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small float network of two classes."""
     import torch
 
-    from edgemeta.toolchain.float_model.file import save_float_model
+    from edgemeta.model.float_file import save_float_model
     from edgemeta.toolchain.train.designs import Design
     from edgemeta.toolchain.train.networks import build
 

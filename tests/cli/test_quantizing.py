@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, GlobalAverage, Relu
 from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage, Relu
 
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
     """A small float network of three classes."""
     weight = np.random.default_rng(2).normal(0, 0.3, (3, 3, 3, 3)).astype(np.float32)
-    layers = (Conv("c", "input", weight), Relu("r", "c"), GlobalAverage("g", "r"))
+    layers = (Conv("c", "input", weights=weight), Relu("r", "c"), GlobalAverage("g", "r"))
     path = tmp_path / "float.safetensors"
     save_float_model(FloatModel("small", (16, 16, 3), layers, ("g",), Classification(tuple("abc"))), path)
     return path

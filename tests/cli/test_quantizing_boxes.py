@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.data.boxed_images import save_boxed_images
-from edgemeta.toolchain.float_model.file import save_float_model
 from rig.small_detection import cell_network, cell_pictures
 
 

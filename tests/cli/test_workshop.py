@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.model.float_file import load_float_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 

@@ -150,7 +150,7 @@ def _exact_requantization(name: str, multiplier: int, shift: int) -> Iterator[Ca
     bias = extremes if is_extreme else np.array([1, -2, 0, 7], np.int32)
     shifts = np.array([shift, shift, shift, 31] if is_extreme else [shift], np.uint8)
     requantize = Multiplier(np.array([multiplier], np.int32), shifts, -100, 101)
-    net.append(Conv("conv", net.start, output, values, bias, padding=SAME, requantize=requantize))
+    net.append(Conv("conv", net.start, output, weights=values, bias=bias, padding=SAME, requantize=requantize))
     yield net.observe("conv")
 
 
@@ -166,7 +166,7 @@ def extremes() -> Iterator[Case]:
                 output = signed(6, 7, 20, zero_point=-5)
                 greatest = np.full(20, 255.0 * 128 * np.prod(shape[1:]))
                 requantize = net.requantize("multiplier", greatest / 2, output)
-                net.append(Conv("conv", net.start, output, weights, padding=padding, requantize=requantize))
+                net.append(Conv("conv", net.start, output, weights=weights, padding=padding, requantize=requantize))
                 yield net.observe("conv")
     net = NetworkBuilder("extreme-sums-table", signed(4, 4, 3, bits=2))
     values = net.rng.integers(-2, 2, (6, 1, 1, 3)).astype(np.int8)
@@ -175,7 +175,7 @@ def extremes() -> Iterator[Case]:
     output = signed(4, 4, 6)
     table = net.rng.integers(-128, 128, (6, 256)).astype(np.int8)
     weights = FixedWeights(values, 2, np.array([1.0]))
-    net.append(Conv("conv", net.start, output, weights, bias, requantize=ShiftTable(shifts, table)))
+    net.append(Conv("conv", net.start, output, weights=weights, bias=bias, requantize=ShiftTable(shifts, table)))
     yield net.observe("conv")
     net = NetworkBuilder("dense-wide", unsigned(16, 16, 19))
     net.dense(net.dense(net.start, 129, form="multiplier", output=SIGNED), 100, form="table", output=SIGNED)

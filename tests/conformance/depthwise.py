@@ -32,7 +32,19 @@ def depthwise() -> Iterator[Case]:
         net = NetworkBuilder(f"depthwise-{name}", source)
         weights = FixedWeights(np.full((16, 3, 3, 1), value, np.int8), 8, np.array([1.0]))
         requantize = net.requantize("multiplier", np.full(16, 255.0 * 128 * 4), output)
-        name = net.append(Conv("conv", net.start, output, weights, None, (1, 1), (1, 1, 1, 1), 16, requantize))
+        name = net.append(
+            Conv(
+                "conv",
+                net.start,
+                output,
+                weights=weights,
+                bias=None,
+                stride=(1, 1),
+                padding=(1, 1, 1, 1),
+                groups=16,
+                requantize=requantize,
+            )
+        )
         yield net.observe(name)
 
 

@@ -44,7 +44,7 @@ def _extreme(name: str, source: TensorType, even: int, odd: int) -> Case:
     output = TensorType((5, 6, 20), zero_point=-5)
     requantize = net.requantize("multiplier", np.full(20, 15.0 * 8 * 576 / 2), output)
     weights = FixedWeights(values, 4, np.array([1.0]))
-    net.append(Conv("conv", net.start, output, weights, padding=SAME, requantize=requantize))
+    net.append(Conv("conv", net.start, output, weights=weights, padding=SAME, requantize=requantize))
     return net.observe("conv")
 
 

@@ -92,7 +92,7 @@ class NetworkBuilder:
         table[:, ((kind.hi - kind.zero_point + shift) >> shift) + 128 :] = kind.hi
         requantize = ShiftTable(np.array([shift], np.uint8), table.astype(kind.dtype))
         weights = FixedWeights(values, 2, np.array([1.0]))
-        return self.append(Conv("spread", INPUT, kind, weights, requantize=requantize))
+        return self.append(Conv("spread", INPUT, kind, weights=weights, requantize=requantize))
 
     def type_of(self, name: str) -> TensorType:
         return self.input if name == INPUT else next(layer.output for layer in self.layers if layer.name == name)
@@ -176,7 +176,20 @@ class NetworkBuilder:
         bias = self.bias(channels, float(spread.mean())) if with_bias else None
         requantize = self.requantize(form, spread, after) if form else None
         name = self.next_name("conv")
-        return self.append(Conv(name, source, after, made, bias, stride, padding, groups, requantize, dilation))
+        return self.append(
+            Conv(
+                name,
+                source,
+                after,
+                weights=made,
+                bias=bias,
+                stride=stride,
+                padding=padding,
+                groups=groups,
+                requantize=requantize,
+                dilation=dilation,
+            )
+        )
 
     def dense(
         self,
@@ -194,17 +207,21 @@ class NetworkBuilder:
         spread = self.spread(made.decode(), before)
         requantize = self.requantize(form, spread, after) if form else None
         bias = self.bias(channels, float(spread.mean()))
-        return self.append(Dense(self.next_name("dense"), source, after, made, bias, requantize))
+        return self.append(
+            Dense(self.next_name("dense"), source, after, weights=made, bias=bias, requantize=requantize)
+        )
 
     def add(self, a: str, b: str, *, multipliers: Pair, shift: int, relu: bool = False, zero_point: int = 0) -> str:
         output = replace(self.type_of(a), zero_point=zero_point)
         low = zero_point if relu else output.lo
-        return self.append(Add(self.next_name("add"), (a, b), output, multipliers, shift, low, output.hi))
+        return self.append(
+            Add(self.next_name("add"), (a, b), output, multipliers=multipliers, shift=shift, lo=low, hi=output.hi)
+        )
 
     def pool(self, kind: type[MaxPool], source: str, kernel: Pair, stride: Pair, padding: Padding) -> str:
         before = self.type_of(source)
         output = replace(before, shape=pooled(before.shape, kernel, stride, padding))
-        return self.append(kind(self.next_name("pool"), source, output, kernel, stride, padding))
+        return self.append(kind(self.next_name("pool"), source, output, kernel=kernel, stride=stride, padding=padding))
 
     def average(
         self,
@@ -219,7 +236,9 @@ class NetworkBuilder:
         spread = np.full(before.shape[2], (before.hi - before.lo) / 4 * kernel[0] * kernel[1])
         name = self.next_name("average")
         requantize = self.requantize(form, spread, output)
-        return self.append(AveragePool(name, source, output, kernel, stride, requantize, padding))
+        return self.append(
+            AveragePool(name, source, output, kernel=kernel, stride=stride, requantize=requantize, padding=padding)
+        )
 
     def rescale(self, source: str, output: TensorType, form: Form) -> str:
         before = self.type_of(source)
@@ -239,7 +258,7 @@ class NetworkBuilder:
     def upsample(self, source: str, factor: Pair) -> str:
         before = self.type_of(source)
         output = replace(before, shape=(before.shape[0] * factor[0], before.shape[1] * factor[1], before.shape[2]))
-        return self.append(Upsample(self.next_name("upsample"), source, output, factor))
+        return self.append(Upsample(self.next_name("upsample"), source, output, factor=factor))
 
     def lookup(self, source: str, output: TensorType, per_channel: bool = False) -> str:
         """Append a random table, which keeps nothing of the order of the input's integers."""
@@ -252,28 +271,30 @@ class NetworkBuilder:
         before = self.type_of(a)
         after = replace(output, shape=before.shape)
         spread = np.full(before.shape[2], (before.hi - before.lo) * 60.0)
-        return self.append(Product(self.next_name("product"), (a, b), after, self.requantize(form, spread, after)))
+        return self.append(
+            Product(self.next_name("product"), (a, b), after, requantize=self.requantize(form, spread, after))
+        )
 
     def pad(self, source: str, padding: Padding, spacing: Pair = (1, 1)) -> str:
         before = self.type_of(source)
         height = padding[0] + (before.shape[0] - 1) * spacing[0] + 1 + padding[2]
         width = padding[1] + (before.shape[1] - 1) * spacing[1] + 1 + padding[3]
         output = replace(before, shape=(height, width, before.shape[2]))
-        return self.append(Pad(self.next_name("pad"), source, output, padding, spacing))
+        return self.append(Pad(self.next_name("pad"), source, output, padding=padding, spacing=spacing))
 
     def slice(self, source: str, start: Shape, stop: Shape, step: Shape = (1, 1, 1)) -> str:
         before = self.type_of(source)
         height, width, channels = (len(range(*span)) for span in zip(start, stop, step, strict=True))
         output = replace(before, shape=(height, width, channels))
-        return self.append(Slice(self.next_name("slice"), source, output, start, stop, step))
+        return self.append(Slice(self.next_name("slice"), source, output, start=start, stop=stop, step=step))
 
     def shuffle(self, source: str, groups: int) -> str:
-        return self.append(ChannelShuffle(self.next_name("shuffle"), source, self.type_of(source), groups))
+        return self.append(ChannelShuffle(self.next_name("shuffle"), source, self.type_of(source), groups=groups))
 
     def bilinear(self, source: str, size: Pair, coordinates: Coordinates) -> str:
         before = self.type_of(source)
         output = replace(before, shape=(*size, before.shape[2]))
-        return self.append(ResizeBilinear(self.next_name("bilinear"), source, output, coordinates))
+        return self.append(ResizeBilinear(self.next_name("bilinear"), source, output, coordinates=coordinates))
 
     def observe(self, source: str) -> Case:
         """End in a raw dense layer of 5 labels that sees every element of `source`."""

@@ -180,7 +180,18 @@ def _conv(net: NetworkBuilder, x: str, set_: Setting, output: TensorType, groups
     bias = _bias(net, set_["bias"], decoded, before)
     requantize = _requantize(net, set_["requantize"], net.spread(decoded, before), after)
     return net.append(
-        Conv(net.next_name("conv"), x, after, weights, bias, stride, padding, groups, requantize, dilation)
+        Conv(
+            net.next_name("conv"),
+            x,
+            after,
+            weights=weights,
+            bias=bias,
+            stride=stride,
+            padding=padding,
+            groups=groups,
+            requantize=requantize,
+            dilation=dilation,
+        )
     )
 
 
@@ -192,7 +203,7 @@ def _dense(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> st
     decoded = weights.decode()
     bias = _bias(net, set_["bias"], decoded, before)
     requantize = _requantize(net, set_["requantize"], net.spread(decoded, before), after)
-    return net.append(Dense(net.next_name("dense"), x, after, weights, bias, requantize))
+    return net.append(Dense(net.next_name("dense"), x, after, weights=weights, bias=bias, requantize=requantize))
 
 
 def _beside(net: NetworkBuilder, x: str) -> str:
@@ -204,7 +215,8 @@ def _add(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
     after = replace(output, shape=net.type_of(x).shape)
     names = (x, _beside(net, x)) if set_["order"] == "first" else (_beside(net, x), x)
     multipliers, shift = set_["multipliers"], set_["shift"]
-    return net.append(Add(net.next_name("add"), names, after, multipliers, shift, *_bounds(set_["clamp"], after)))
+    lo, hi = _bounds(set_["clamp"], after)
+    return net.append(Add(net.next_name("add"), names, after, multipliers=multipliers, shift=shift, lo=lo, hi=hi))
 
 
 def _clamp(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
@@ -231,7 +243,11 @@ def _average(net: NetworkBuilder, x: str, set_: Setting, output: TensorType, who
     after = replace(output, shape=pooled(before.shape, kernel, stride, padding))
     spread = np.full(before.shape[2], (before.hi - before.lo) / 4 * kernel[0] * kernel[1])
     requantize = _requantize(net, set_["requantize"], spread, after)
-    return net.append(AveragePool(net.next_name("average"), x, after, kernel, stride, requantize, padding))
+    return net.append(
+        AveragePool(
+            net.next_name("average"), x, after, kernel=kernel, stride=stride, requantize=requantize, padding=padding
+        )
+    )
 
 
 def _concat(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
@@ -252,7 +268,7 @@ def _product(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> 
         sides = net.type_of(net.start).shape[:2]
         other = net.conv(net.start, before.shape[2], sides, padding=NONE, output=TensorType((1, 1, 1), zero_point=77))
     requantize = _requantize(net, set_["requantize"], np.full(before.shape[2], (before.hi - before.lo) * 60.0), after)
-    return net.append(Product(net.next_name("product"), (x, other), after, requantize))
+    return net.append(Product(net.next_name("product"), (x, other), after, requantize=requantize))
 
 
 def _slice(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:

@@ -67,7 +67,9 @@ class PowerOfTwoBuilder:
         )
         weights = self._weights((channels, kernel, kernel, depth), fixed)
         bias = self.rng.integers(-500, 500, channels).astype(np.int32)
-        layer = Conv(name, source, _like(output, shape), weights, bias, (stride, stride), padding)
+        layer = Conv(
+            name, source, _like(output, shape), weights=weights, bias=bias, stride=(stride, stride), padding=padding
+        )
         return self._requantized(layer, self.form)
 
     def dense(self, name: str, source: str, units: int, fixed: int = 0, *, raw: bool = True) -> str:
@@ -75,7 +77,7 @@ class PowerOfTwoBuilder:
         elements = int(np.prod(self._type(source).shape))
         bias = self.rng.integers(-500, 500, units).astype(np.int32)
         output = TensorType((1, 1, units), bits=32) if raw else TensorType((1, 1, units))
-        layer = Dense(name, source, output, self._weights((units, elements), fixed), bias)
+        layer = Dense(name, source, output, weights=self._weights((units, elements), fixed), bias=bias)
         if raw:
             self.layers.append(layer)
             return name
@@ -86,14 +88,16 @@ class PowerOfTwoBuilder:
         height, width, channels = self._type(source).shape
         exact = int(np.log2(height * width)) if self.form in ("clamp", "clamps") else None
         kernel = (height, width)
-        layer = AveragePool(name, source, TensorType((1, 1, channels)), kernel, kernel, _identity(0))
+        layer = AveragePool(
+            name, source, TensorType((1, 1, channels)), kernel=kernel, stride=kernel, requantize=_identity(0)
+        )
         return self._requantized(layer, self.form, exact)
 
     def add(self, name: str, a: str, b: str, exponents: tuple[int, int] = (0, 0), shift: int = 1, lo: int = 0) -> str:
         """A residual addition with multipliers that are powers of two."""
         output = TensorType(self._type(a).shape)
         multipliers = (1 << exponents[0], 1 << exponents[1])
-        self.layers.append(Add(name, (a, b), output, multipliers, shift, lo, 127))
+        self.layers.append(Add(name, (a, b), output, multipliers=multipliers, shift=shift, lo=lo, hi=127))
         return name
 
     def clamp(self, name: str, source: str, lo: int = 0, hi: int = 127) -> str:

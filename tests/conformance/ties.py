@@ -124,12 +124,12 @@ def ties() -> Iterator[Case]:
         weights, bias = _weights(net, rows, (kernel, kernel, 3))
         side = 17 - kernel
         output = replace(OUTPUT, shape=(side, side, len(rows)))
-        net.append(Conv("conv", INPUT, output, weights, bias, requantize=_multiplier(rows)))
+        net.append(Conv("conv", INPUT, output, weights=weights, bias=bias, requantize=_multiplier(rows)))
         yield net.observe("conv")
         net = NetworkBuilder(f"ties-dense-{name}", replace(IMAGE, shape=(3, 3, 3)))
         weights, bias = _weights(net, rows, (27,))
         output = replace(OUTPUT, shape=(1, 1, len(rows)))
-        net.append(Dense("dense", INPUT, output, weights, bias, _multiplier(rows)))
+        net.append(Dense("dense", INPUT, output, weights=weights, bias=bias, requantize=_multiplier(rows)))
         yield replace(net.observe("dense"), images=MANY)
     yield _deep()
     yield from _tables()
@@ -167,7 +167,7 @@ def _deep() -> Case:
     rows = [Row(1, 5, 1, 0, 9), Row(3, 6, -1, 5, 7), Row(1 << 30, 34, 1, -3, 8), Row(3 << 29, 35, 2, 2, 9)] * 4
     weights, bias = _weights(net, rows, (3, 3, 16))
     output = replace(OUTPUT, shape=(9, 9, 16))
-    net.append(Conv("conv", net.start, output, weights, bias, padding=SAME, requantize=_multiplier(rows)))
+    net.append(Conv("conv", net.start, output, weights=weights, bias=bias, padding=SAME, requantize=_multiplier(rows)))
     return net.observe("conv")
 
 
@@ -187,9 +187,9 @@ def _tables() -> Iterator[Case]:
             weights, bias = _weights(net, tabled, (27,) if is_dense else (1, 1, 3))
             output = replace(OUTPUT, shape=(*((1, 1) if is_dense else shape[:2]), len(tabled)))
             if is_dense:
-                net.append(Dense("layer", INPUT, output, weights, bias, requantize))
+                net.append(Dense("layer", INPUT, output, weights=weights, bias=bias, requantize=requantize))
             else:
-                net.append(Conv("layer", INPUT, output, weights, bias, requantize=requantize))
+                net.append(Conv("layer", INPUT, output, weights=weights, bias=bias, requantize=requantize))
             yield replace(net.observe("layer"), images=MANY if is_dense else 3)
 
 
@@ -211,7 +211,9 @@ def _without_weights() -> Iterator[Case]:
         net = NetworkBuilder(f"ties-average-{name}", source)
         output = replace(source, shape=(shape[0] // side, shape[1] // side, 3))
         requantize = _multiplier([Row(multiplier, shift)])
-        net.append(AveragePool("average", INPUT, output, (side, side), (side, side), requantize))
+        net.append(
+            AveragePool("average", INPUT, output, kernel=(side, side), stride=(side, side), requantize=requantize)
+        )
         yield replace(net.observe("average"), images=MANY if name.startswith("global") else 3)
 
 

@@ -203,8 +203,8 @@ def colour_model() -> Model:
         name="colour",
         input=pixels,
         layers=(
-            AveragePool("pool", "input", mean, (32, 32), (32, 32), divide),
-            Dense("dense", "pool", TensorType((1, 1, 3), bits=32, scale=1 / 255), weights),
+            AveragePool("pool", "input", mean, kernel=(32, 32), stride=(32, 32), requantize=divide),
+            Dense("dense", "pool", TensorType((1, 1, 3), bits=32, scale=1 / 255), weights=weights),
         ),
         outputs=("dense",),
         task=Classification(labels),

@@ -20,6 +20,9 @@ from edgemeta.model.layers import (
 )
 from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights
+from tests.float_networks import every_layer, imported_layers, pixels
+
+__all__ = ["every_layer", "imported_layers", "pixels"]
 
 
 @pytest.fixture(scope="session")
@@ -38,16 +41,26 @@ def small_model() -> Model:
     by_layer = Multiplier(np.array([1 << 29], np.int32), np.array([32], np.uint8), -60, 63)
     average = Multiplier(np.array([1 << 26], np.int32), np.array([30], np.uint8), 0, 255)
     layers = (
-        Conv("conv", "input", maps, fixed, np.array([1, -2, 3, -4], np.int32), (1, 1), (1, 1, 1, 1), 1, by_channel),
-        Conv("point", "conv", maps, codes, None, requantize=by_layer),
-        Add("add", ("conv", "point"), maps, (3, 5), 3, 0, 63),
+        Conv(
+            "conv",
+            "input",
+            maps,
+            weights=fixed,
+            bias=np.array([1, -2, 3, -4], np.int32),
+            stride=(1, 1),
+            padding=(1, 1, 1, 1),
+            groups=1,
+            requantize=by_channel,
+        ),
+        Conv("point", "conv", maps, weights=codes, bias=None, requantize=by_layer),
+        Add("add", ("conv", "point"), maps, multipliers=(3, 5), shift=3, lo=0, hi=63),
         Clamp("clamp", "add", maps, 0, 48),
-        MaxPool("halve", "clamp", halved, (2, 2), (2, 2)),
-        Upsample("double", "halve", maps, (2, 2)),
+        MaxPool("halve", "clamp", halved, kernel=(2, 2), stride=(2, 2)),
+        Upsample("double", "halve", maps, factor=(2, 2)),
         Rescale("rescale", "point", maps, by_layer),
         Concat("join", ("double", "rescale"), joined),
-        AveragePool("pool", "join", pooled, (4, 4), (1, 1), average),
-        Dense("logits", "pool", logits, binary, np.array([5, -6, 7], np.int32)),
+        AveragePool("pool", "join", pooled, kernel=(4, 4), stride=(1, 1), requantize=average),
+        Dense("logits", "pool", logits, weights=binary, bias=np.array([5, -6, 7], np.int32)),
     )
     preprocessing = Preprocessing("center", "rgb", (np.arange(256) - 128).astype(np.int8)[np.newaxis])
     labels = Classification(("cat", "dog", "frog"))

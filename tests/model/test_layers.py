@@ -26,5 +26,5 @@ def test_range_and_dtype(bits: int, signed: bool, lo: int, hi: int, dtype: type)
 def test_the_sources_of_each_arity() -> None:
     kind = TensorType((1, 1, 1))
     assert Clamp("c", "a", kind, 0, 1).sources == ("a",)
-    assert Add("s", ("a", "b"), kind, (1, 1), 0, 0, 1).sources == ("a", "b")
+    assert Add("s", ("a", "b"), kind, multipliers=(1, 1), shift=0, lo=0, hi=1).sources == ("a", "b")
     assert Concat("j", ("a", "b", "c"), kind).sources == ("a", "b", "c")

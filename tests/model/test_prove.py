@@ -291,7 +291,7 @@ def test_accumulator_bounds_are_sharp() -> None:
         (-(2**31) + 128 * 127, True),
         (-(2**31) + 128 * 127 - 1, False),
     ):
-        model = tower(Dense("end", "input", logits, weights, np.array([bias], np.int32)))
+        model = tower(Dense("end", "input", logits, weights=weights, bias=np.array([bias], np.int32)))
         if fits:
             prove(model)
             extremes = run(model, np.array([-128, 127], np.int8).reshape(2, 1, 1, 1))[0].ravel().tolist()
@@ -316,7 +316,7 @@ def test_worst_case_input_reaches_the_bound(data: st.DataObject, bits: int, sign
             if not -(2**31) <= bias + beyond < 2**31:
                 continue
             bias_array = np.array([bias + beyond], np.int32)
-            dense = Dense("end", "input", logits, FixedWeights(values, 8, np.ones(1)), bias_array)
+            dense = Dense("end", "input", logits, weights=FixedWeights(values, 8, np.ones(1)), bias=bias_array)
             model = replace(tower(dense, shape=kind.shape), input=kind)
             model = replace(model, preprocessing=Preprocessing("full", "gray", np.full((1, 256), kind.lo, kind.dtype)))
             if beyond:
@@ -331,15 +331,22 @@ def test_memory_and_time_are_bounded() -> None:
     huge = TensorType((2**14, 2**14, 1))
     end = TensorType((1, 1, 1))
     with pytest.raises(ModelError, match="elements together"):
-        prove(tower(Upsample("up", "input", huge, (2**14, 2**14)), MaxPool("end", "up", end, (2**14, 2**14), (1, 1))))
-    wide = MaxPool("end", "input", TensorType((1, 1, 1)), (60_000, 60_000), (1, 1), (59_999, 59_999, 0, 0))
+        prove(
+            tower(
+                Upsample("up", "input", huge, factor=(2**14, 2**14)),
+                MaxPool("end", "up", end, kernel=(2**14, 2**14), stride=(1, 1)),
+            )
+        )
+    wide = MaxPool(
+        "end", "input", TensorType((1, 1, 1)), kernel=(60_000, 60_000), stride=(1, 1), padding=(59_999, 59_999, 0, 0)
+    )
     with pytest.raises(ModelError, match="elements together"):
         prove(tower(wide))
     side = 2**10
     kernel = (side // 2 + 1, side // 2 + 1)
     half = TensorType((side // 2, side // 2, 1))
-    slow = MaxPool("slow", "input", half, kernel, (1, 1))
-    last = MaxPool("end", "slow", end, (side // 2, side // 2), (1, 1))
+    slow = MaxPool("slow", "input", half, kernel=kernel, stride=(1, 1))
+    last = MaxPool("end", "slow", end, kernel=(side // 2, side // 2), stride=(1, 1))
     with pytest.raises(ModelError, match="multiplications"):
         prove(tower(slow, replace(slow, name="twin"), last, shape=(side, side, 1)))
 
@@ -351,10 +358,10 @@ def test_convolutions_are_bounded() -> None:
     requantize = Multiplier(np.array([1], np.int32), np.array([14], np.uint8), -128, 127)
     names = ["input", *(f"conv{i}" for i in range(8))]
     layers = [
-        Conv(name, before, kind, weights, padding=(64, 64, 64, 64), requantize=requantize)
+        Conv(name, before, kind, weights=weights, padding=(64, 64, 64, 64), requantize=requantize)
         for before, name in pairwise(names)
     ]
-    end = MaxPool("end", names[-1], TensorType((1, 1, 1)), (1024, 1024), (1, 1))
+    end = MaxPool("end", names[-1], TensorType((1, 1, 1)), kernel=(1024, 1024), stride=(1, 1))
     with pytest.raises(ModelError, match="multiplications, expected at most"):
         prove(tower(*layers, end, shape=kind.shape))
     prove(tower(*layers[:4], replace(end, input=names[4]), shape=kind.shape))
@@ -366,7 +373,7 @@ def test_counts_are_bounded() -> None:
     prove(tower(*clamps[:MAX_LAYERS]))
     with pytest.raises(ModelError, match="number of layers is 4097"):
         prove(tower(*clamps))
-    dense = Dense("end", "input", kind, FixedWeights(np.ones((MAX_SIDE + 1, 1), np.int8), 8, np.ones(1)))
+    dense = Dense("end", "input", kind, weights=FixedWeights(np.ones((MAX_SIDE + 1, 1), np.int8), 8, np.ones(1)))
     many = replace(dense, output=TensorType((1, 1, MAX_SIDE + 1), bits=32))
     with pytest.raises(ModelError, match="a side of the output's shape is 65537"):
         prove(tower(many))
@@ -375,6 +382,6 @@ def test_counts_are_bounded() -> None:
 def test_pool_sums_are_bounded() -> None:
     side = 4200
     requantize = Multiplier(np.array([1], np.int32), np.array([30], np.uint8), -128, 127)
-    pool = AveragePool("end", "input", TensorType((1, 1, 1)), (side, side), (1, 1), requantize)
+    pool = AveragePool("end", "input", TensorType((1, 1, 1)), kernel=(side, side), stride=(1, 1), requantize=requantize)
     with pytest.raises(ModelError, match="sum of 17640000 elements may reach 2257920000"):
         prove(tower(pool, shape=(side, side, 1)))

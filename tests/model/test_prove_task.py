@@ -51,7 +51,7 @@ def with_rejection(
     assert isinstance(logits.weights, FixedWeights)
     row = FixedWeights(logits.weights.values[:1], logits.weights.bits, logits.weights.scale[:1])
     shape = (1, 1, 1)
-    last = Dense("familiarity", logits.input, replace(logits.output, shape=shape), row)
+    last = Dense("familiarity", logits.input, replace(logits.output, shape=shape), weights=row)
     return replace(
         with_task(model, rejection=Rejection(threshold, evidence)),
         layers=(*model.layers, last),

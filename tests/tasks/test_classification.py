@@ -65,7 +65,7 @@ def test_ranks_of_a_batch() -> None:
 def test_labels_have_their_scores() -> None:
     kind = TensorType((1, 1, 3), scale=1.0)
     weights = FixedWeights(np.ones((3, 1), np.int8), 8, np.ones(1))
-    dense = Dense("dense", "input", kind, weights)
+    dense = Dense("dense", "input", kind, weights=weights)
     table = np.zeros((1, 256), np.int8)
     pixel = TensorType((1, 1, 1))
     task = Classification(("cat", "dog", "frog"))

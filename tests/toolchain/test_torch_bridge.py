@@ -9,30 +9,31 @@ import torch
 
 from benchmarks.topologies import write_topology
 from edgemeta.model import reference
-from edgemeta.model.graph import Model
-from edgemeta.model.layers import Coordinates
-from edgemeta.model.tasks import Embedding
-from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
-from edgemeta.toolchain.float_model.forward import outputs
-from edgemeta.toolchain.float_model.functions import FUNCTIONS
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.float_reference import outputs
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import (
     Add,
+    AveragePool,
     ChannelShuffle,
     Concat,
     Conv,
+    Coordinates,
     Dense,
     FloatLayer,
-    FloatModel,
     Function,
     GlobalAverage,
+    MaxPool,
     Pad,
-    Pool,
     Product,
     Relu,
     ResizeBilinear,
     Slice,
     Upsample,
+    real,
 )
+from edgemeta.model.layers.functions import FUNCTIONS
+from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
@@ -59,23 +60,32 @@ def assert_equal_reals(model: FloatModel, x: Any) -> None:
 
 RESIZES: tuple[Coordinates, ...] = ("half_pixel", "align_corners", "asymmetric")
 LAYERS: list[FloatLayer] = [
-    Conv("y", "input", weights(4, 3, 2, 6), weights(4), (2, 1), (1, 0, 0, 1)),
-    Conv("y", "input", weights(6, 3, 3, 1), None, (2, 2), (0, 0, 1, 1), 6),
-    Conv("y", "input", weights(4, 1, 1, 6), None, (2, 2)),
-    Conv("y", "input", weights(4, 3, 3, 3), weights(4), (1, 1), (2, 2, 2, 2), 2, (2, 2)),
-    Dense("y", "input", weights(5, 9 * 11 * 6), weights(5)),
+    Conv("y", "input", weights=weights(4, 3, 2, 6), bias=weights(4), stride=(2, 1), padding=(1, 0, 0, 1)),
+    Conv("y", "input", weights=weights(6, 3, 3, 1), bias=None, stride=(2, 2), padding=(0, 0, 1, 1), groups=6),
+    Conv("y", "input", weights=weights(4, 1, 1, 6), bias=None, stride=(2, 2)),
+    Conv(
+        "y",
+        "input",
+        weights=weights(4, 3, 3, 3),
+        bias=weights(4),
+        stride=(1, 1),
+        padding=(2, 2, 2, 2),
+        groups=2,
+        dilation=(2, 2),
+    ),
+    Dense("y", "input", weights=weights(5, 9 * 11 * 6), bias=weights(5)),
     Relu("y", "input", 0.4),
-    Pool("y", "input", "max", (3, 2), (2, 2), (1, 0, 2, 1)),
-    Pool("y", "input", "average", (3, 2), (2, 1), (1, 0, 2, 1)),
+    MaxPool("y", "input", kernel=(3, 2), stride=(2, 2), padding=(1, 0, 2, 1)),
+    AveragePool("y", "input", kernel=(3, 2), stride=(2, 1), padding=(1, 0, 2, 1)),
     GlobalAverage("y", "input"),
     Concat("y", ("input", "input")),
-    Upsample("y", "input", (3, 2)),
+    Upsample("y", "input", factor=(3, 2)),
     Product("y", ("input", "input")),
     Add("y", ("input", "input")),
-    Pad("y", "input", (1, 2, 3, 0), (2, 3)),
-    Slice("y", "input", (1, 0, 2), (9, 10, 6), (2, 3, 2)),
-    ChannelShuffle("y", "input", 3),
-    *(ResizeBilinear("y", "input", (14, 7), each) for each in RESIZES),
+    Pad("y", "input", padding=(1, 2, 3, 0), spacing=(2, 3)),
+    Slice("y", "input", start=(1, 0, 2), stop=(9, 10, 6), step=(2, 3, 2)),
+    ChannelShuffle("y", "input", groups=3),
+    *(ResizeBilinear("y", "input", real(14, 7), coordinates=each) for each in RESIZES),
     *(Function("y", "input", each, 0.2, 0.5) for each in FUNCTIONS),
 ]
 
@@ -89,7 +99,7 @@ def test_every_layer_gives_the_values_of_the_float_graph(layer: FloatLayer) -> N
 def test_names_that_a_module_cannot_have() -> None:
     """Dots, methods of a module, and two names that would become one."""
     names = ("a.b", "a/b", "train", "half", "size")
-    layers = tuple(Conv(name, "input", weights(1, 1, 1, 3)) for name in names)
+    layers = tuple(Conv(name, "input", weights=weights(1, 1, 1, 3)) for name in names)
     model = FloatModel("names", (4, 4, 3), (*layers, Concat("x", names), GlobalAverage("y", "x")), ("y",), Embedding())
     assert_equal_reals(model, np.ones((1, 4, 4, 3), np.float32))
     again = TorchNetwork(model).train().written()

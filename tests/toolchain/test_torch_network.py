@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from edgemeta.toolchain.errors import FloatModelError
-from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
-from edgemeta.toolchain.float_model.forward import logits
+from edgemeta.model.errors import ModelError
+from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.float_reference import logits
 from edgemeta.toolchain.torch_network import TorchNetwork, load_weights
 from edgemeta.toolchain.train.batches import network_input
 from edgemeta.toolchain.train.designs import Design
@@ -84,7 +84,7 @@ def test_weights_of_a_float_file_load_back(tmp_path: Path) -> None:
 
 def test_weights_of_another_network_are_refused() -> None:
     model = trained(Design(7)).classification("net", tuple("abcdefg"), {})
-    with pytest.raises(FloatModelError, match=r"net: conv0\.weight has shape \(16, 3, 3, 3\), expected \(32,"):
+    with pytest.raises(ModelError, match=r"net: conv0\.weight has shape \(16, 3, 3, 3\), expected \(32,"):
         load_weights(build(Design(7, width=2)), model, "net")
-    with pytest.raises(FloatModelError, match=r"net: conv3\.weight has shape|net: has no conv9\.weight"):
+    with pytest.raises(ModelError, match=r"net: conv3\.weight has shape|net: has no conv9\.weight"):
         load_weights(build(Design(7, depth=14)), model, "net")

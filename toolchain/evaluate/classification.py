@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import Model, Preprocessing
+from edgemeta.model.float_reference import normalized, outputs
+from edgemeta.model.graph import FloatModel, Model, Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
@@ -16,8 +17,6 @@ from edgemeta.plugins.api import Session
 from edgemeta.tasks.classification import logits_of, scores, unknown
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
 from edgemeta.toolchain.evaluate.confidence import calibration_error
-from edgemeta.toolchain.float_model.forward import normalized, outputs
-from edgemeta.toolchain.float_model.graph import FloatModel
 
 
 @dataclass(frozen=True)

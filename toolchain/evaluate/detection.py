@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import Model, Preprocessing
+from edgemeta.model.float_reference import normalized, outputs
+from edgemeta.model.graph import FloatModel, Model, Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import ImageInput, look_up, placement
 from edgemeta.model.tasks import Detection
@@ -18,8 +19,6 @@ from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import network_pixels
 from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.forward import normalized, outputs
-from edgemeta.toolchain.float_model.graph import FloatModel
 
 Find = Callable[[NDArray[np.uint8]], list[tuple[Object, ...]]]
 """The objects of each of some images, uint8 [n, H, W, C] at the size of the network, with boxes of that size."""

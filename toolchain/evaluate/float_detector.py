@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import INPUT, Model, Preprocessing
+from edgemeta.model.graph import INPUT, FloatModel, Model, Preprocessing
 from edgemeta.model.layers import Clamp, TensorType
+from edgemeta.model.prove_float import prove_float
 from edgemeta.tasks.detection.objects import Detector, Object
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 
 _STEP = 2.0**-16
 _REACH = 2.0**30
@@ -20,7 +19,7 @@ class FloatDetector:
 
     def __init__(self, model: FloatModel, thresholds: Mapping[str, float] | None = None) -> None:
         """thresholds: as of `Detector`. Raises as that."""
-        shapes = check(model, model.name)
+        shapes = prove_float(model, model.name)
         kinds = {name: TensorType(shapes[name], 32, scale=_STEP) for name in model.outputs}
         outputs = Model(
             name=model.name,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import Lookup, TensorType
+from edgemeta.model.layers.functions import FunctionName, evaluate
 from edgemeta.toolchain.exporter.qdq_graph import QdqGraph
-from edgemeta.toolchain.float_model.functions import FunctionName, evaluate
 
 _PLAIN: dict[FunctionName, str] = {
     "sigmoid": "Sigmoid",

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.graph import INPUT, Float32, FloatLayer, Function, Shape, inputs_of
-from edgemeta.toolchain.float_model.shapes import MismatchError, output_shape
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
 from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 
@@ -103,7 +104,7 @@ class Builder:
             if convert is None:
                 raise UnsupportedError("this operator is not supported")
             made = convert(self, node)
-        except (UnsupportedError, MismatchError) as error:
+        except (UnsupportedError, ModelError) as error:
             self._lose(node, str(error))
             return
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # attributes and constants of any kind
@@ -192,9 +193,9 @@ class Builder:
         return self.graph.shapes[name]
 
     def add(self, layer: FloatLayer) -> Map:
-        """Append a layer, under another name if its name is in use. Raises MismatchError."""
+        """Append a layer, under another name if its name is in use. Raises ModelError."""
         layer = replace(layer, name=self._unique(layer.name))
-        shape = output_shape(layer, [self._shapes[source] for source in inputs_of(layer)])
+        shape = layer.shape(*(self._shapes[source] for source in layer.sources))
         if prod(shape) > MAX_ELEMENTS:
             raise UnsupportedError(f"gives a tensor of shape {shape}, expected at most {MAX_ELEMENTS} elements")
         self._room -= sum(value.nbytes for value in vars(layer).values() if isinstance(value, np.ndarray))
@@ -226,7 +227,7 @@ class Builder:
         kept: list[FloatLayer] = []
         for layer in reversed(self.layers.values()):
             if layer.name in needed:
-                needed.update(inputs_of(layer))
+                needed.update(layer.sources)
                 kept.append(layer)
         return replace(imported, layers=tuple(reversed(kept)))
 

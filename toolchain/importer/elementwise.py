@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.functions import FunctionName
-from edgemeta.toolchain.float_model.graph import Add, BatchNorm, Function, Product, Relu, Upsample
+from edgemeta.model.layers import Add, BatchNorm, Function, Product, Relu, Upsample
+from edgemeta.model.layers.functions import FunctionName
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
@@ -44,7 +44,7 @@ def place_of(build: Builder, node: Node) -> Value:
     value = build.value(node)
     if node.inputs[0] not in build.graph.quantization or node.outputs[0] not in build.graph.quantization:
         return value
-    return build.each(value, node.outputs[0], lambda name, source: Upsample(name, source.tensor, (1, 1)))
+    return build.each(value, node.outputs[0], lambda name, source: Upsample(name, source.tensor, factor=(1, 1)))
 
 
 def clipped(build: Builder, value: Value, name: str, low: float | None, high: float | None) -> Value:

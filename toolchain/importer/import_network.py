@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from edgemeta.model.file import save
-from edgemeta.model.graph import Model, channels_of
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel, Model, channels_of
+from edgemeta.model.layers import Shape
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel, Shape
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
@@ -86,7 +86,7 @@ def import_network(
             fill=pixels.fill,
             align=pixels.align,
         )
-        shapes = check(model, str(path))
+        shapes = prove_float(model, str(path))
         outputs = {each: shapes[each] for each in model.outputs}
         save_float_model(model, out)
     counts = Counter(type(layer).__name__ for layer in model.layers)

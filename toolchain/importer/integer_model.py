@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import TensorType
+from edgemeta.model.preprocess import pixel_table
 from edgemeta.model.prove import prove
 from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Task
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.pixel_table import pixel_table
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork
 from edgemeta.toolchain.importer.pixels import Pixels
 

@@ -13,35 +13,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model import layers as q
-from edgemeta.model.graph import types_of
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import INPUT, types_of
+from edgemeta.model.layers import (
+    BatchNorm,
+    Float32,
+    FloatLayer,
+    Homogeneous,
+    Layer,
+    Relu,
+    Shape,
+    TensorType,
+    Weighted,
+)
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import ImportedFileError, QuantizeError
-from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    BatchNorm,
-    ChannelShuffle,
-    Concat,
-    Conv,
-    Dense,
-    FloatLayer,
-    Function,
-    Pad,
-    Pool,
-    Relu,
-    ResizeBilinear,
-    Shape,
-    Slice,
-    Upsample,
-    inputs_of,
-)
-from edgemeta.toolchain.float_model.shapes import output_shape
 from edgemeta.toolchain.importer.builder import Imported, UnsupportedError
 from edgemeta.toolchain.importer.joined_tables import join_tables
 from edgemeta.toolchain.importer.network import Network, Quantization
 from edgemeta.toolchain.quantize.blocks import renamed
-from edgemeta.toolchain.quantize.lower import Node, Policy, Weighted, bounds, lower
+from edgemeta.toolchain.quantize.lower import Node, Numbers, Policy, bounds, lower
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
 _UNIT = 127
@@ -52,7 +42,7 @@ _UNIT = 127
 class IntegerNetwork:
     """Integer layers, the type of the image, and the layers whose tensors are the result."""
 
-    layers: tuple[q.Layer, ...]
+    layers: tuple[Layer, ...]
     input: TensorType
     outputs: tuple[str, ...]
 
@@ -91,18 +81,16 @@ class _Converter:
         self.shapes: dict[str, Shape] = {INPUT: image}
         self.types = {INPUT: _type(imported.quantized[INPUT], image)}
         self.final = {INPUT: INPUT}
-        self.layers: list[q.Layer] = []
+        self.layers: list[Layer] = []
         self.problems: list[str] = []
-        self._readers = Counter(name for layer in imported.layers for name in inputs_of(layer))
-        self._activations = {
-            layer.input: layer for layer in imported.layers if isinstance(layer, Relu | Function) and _is_bounded(layer)
-        }
+        self._readers = Counter(name for layer in imported.layers for name in layer.sources)
+        self._activations = {layer.sources[0]: layer for layer in imported.layers if layer.limits is not None}
 
     def run(self) -> None:
         joined: set[str] = set()
         for layer in self.imported.layers:
-            self.shapes[layer.name] = output_shape(layer, [self.shapes[name] for name in inputs_of(layer)])
-            if layer.name in joined or any(name not in self.final for name in inputs_of(layer)):
+            self.shapes[layer.name] = layer.shape(*(self.shapes[name] for name in layer.sources))
+            if layer.name in joined or any(name not in self.final for name in layer.sources):
                 continue  # a part of another layer, or behind one that is in `problems`
             activation = self._activation_of(layer)
             try:
@@ -114,9 +102,9 @@ class _Converter:
                 joined.add(activation.name)
                 self.final[activation.name] = self.final[layer.name]
 
-    def _activation_of(self, layer: FloatLayer) -> Relu | Function | None:
+    def _activation_of(self, layer: FloatLayer) -> FloatLayer | None:
         """The activation that becomes part of a layer which computes: the only reader of a tensor without integers."""
-        if _keeps_type(layer):
+        if isinstance(layer, Homogeneous):
             return None
         after = self._activations.get(layer.name)
         is_only = self._readers[layer.name] == 1 and layer.name not in self.outputs
@@ -126,29 +114,29 @@ class _Converter:
         origin = self.imported.origins.get(layer.name)
         return origin.place if origin is not None else layer.name
 
-    def _convert(self, layer: FloatLayer, activation: Relu | Function | None) -> None:
-        inputs = tuple(self.final[name] for name in inputs_of(layer))
+    def _convert(self, layer: FloatLayer, activation: FloatLayer | None) -> None:
+        inputs = tuple(self.final[name] for name in layer.sources)
         sources = tuple(self.types[name] for name in inputs)
         shape = self.shapes[layer.name]
         name = layer.name if activation is None else activation.name
         is_raw = False
         if name in self.imported.quantized:
             out = _type(self.imported.quantized[name], shape)
-        elif _keeps_type(layer) or _is_bounded(layer):
+        elif isinstance(layer, Homogeneous) or layer.limits is not None:
             out = replace(sources[0], shape=shape)
-        elif isinstance(layer, Conv | Dense) and layer.name in self.outputs and not self._readers[layer.name]:
+        elif isinstance(layer, Weighted) and layer.name in self.outputs and not self._readers[layer.name]:
             out, is_raw = TensorType(shape), True
         else:
             raise UnsupportedError("its result is not quantized, expected a scale and a zero point")
         block = renamed(layer, name, inputs)
-        if isinstance(layer, Upsample) and layer.factor == (1, 1):
+        if getattr(layer, "factor", None) == (1, 1):
             if replace(sources[0], shape=shape) == out:
                 self.final[layer.name] = inputs[0]
                 return
             block = replace(block, core=Relu(name, inputs[0]))
-        elif _is_bounded(layer):
+        elif layer.limits is not None:
             block = replace(block, core=Relu(name, inputs[0]))
-        low, high = _limits(activation if activation is not None else layer)
+        low, high = (activation if activation is not None else layer).limits or (None, None)
         policy = _FromFile(layer, self.network, self.imported)
         for made in lower(Node(block, sources, out, *bounds(low, high, out), is_raw), policy):
             self.layers.append(made)
@@ -164,23 +152,23 @@ class _FromFile(Policy):
     network: Network
     imported: Imported
 
-    def weighted(self, node: Node) -> Weighted:
+    def weighted(self, node: Node) -> Numbers:
         """As Policy; raises UnsupportedError, too."""
         layer, (source,) = self.layer, node.sources
         if isinstance(layer, BatchNorm):
             return _affine(layer, node)
-        assert isinstance(layer, Conv | Dense)
+        assert isinstance(layer, Weighted)
         weights, bias = self._integers(layer, source)
         if not node.is_raw:
             units = source.scale * weights.scale
             requantize = multiplier_for(units / node.out.scale, node.lo, node.hi, layer.name)
-            return Weighted(weights, bias, requantize, node.out)
+            return Numbers(weights, bias, requantize, node.out)
         if len(np.unique(weights.scale)) == 1:
             weights = replace(weights, scale=weights.scale[:1])
         scale = source.scale * (float(weights.scale[0]) if weights.scale.shape == (1,) else 1.0)
-        return Weighted(weights, bias, None, TensorType(node.out.shape, 32, scale=scale))
+        return Numbers(weights, bias, None, TensorType(node.out.shape, 32, scale=scale))
 
-    def _integers(self, layer: Conv | Dense, source: TensorType) -> tuple[FixedWeights, NDArray[np.int32] | None]:
+    def _integers(self, layer: Weighted[Float32], source: TensorType) -> tuple[FixedWeights, NDArray[np.int32] | None]:
         origin, known = self.imported.origins.get(layer.name), self.network.quantization
         if origin is None:
             raise UnsupportedError("it is a part of a layer of the file, whose integers cannot be split yet")
@@ -188,10 +176,11 @@ class _FromFile(Policy):
         if not numbers or numbers[0] not in origin.inputs[:2]:
             raise UnsupportedError("its weights are not quantized, expected int8")
         weight = known[numbers[0]]
-        if not (weight.scale > 0).all() or len(weight.scale) not in (1, len(layer.weight)):
-            raise UnsupportedError(f"{len(weight.scale)} scales for {len(layer.weight)} outputs, each above 0 expected")
-        per_output = weight.scale.reshape(-1, *[1] * (layer.weight.ndim - 1))
-        exact = layer.weight.astype(np.float64) / per_output
+        if not (weight.scale > 0).all() or len(weight.scale) not in (1, len(layer.weights)):
+            count = len(layer.real_weights)
+            raise UnsupportedError(f"{len(weight.scale)} scales for {count} outputs, each above 0 expected")
+        per_output = weight.scale.reshape(-1, *[1] * (layer.weights.ndim - 1))
+        exact = layer.weights.astype(np.float64) / per_output
         integers = np.rint(exact)
         if np.abs(exact - integers).max() > 1e-3 or integers.min() < -128 or integers.max() > 127:
             raise UnsupportedError(
@@ -203,7 +192,7 @@ class _FromFile(Policy):
         return values, bias
 
     def _bias(
-        self, layer: Conv | Dense, units: NDArray[np.float64], stored: Quantization | None
+        self, layer: Weighted[Float32], units: NDArray[np.float64], stored: Quantization | None
     ) -> NDArray[np.int32] | None:
         """The stored integers if their steps are those of the accumulator, else the nearest ones."""
         if layer.bias is None:
@@ -211,19 +200,6 @@ class _FromFile(Policy):
         if stored is not None and stored.values is not None and np.allclose(stored.scale, units, rtol=1e-5, atol=0):
             return np.broadcast_to(stored.values.astype(np.int32), layer.bias.shape).copy()
         return int32_bias(layer.bias.astype(np.float64) / units, layer.name)
-
-
-_MOVING = (Upsample, Pad, Slice, ChannelShuffle, ResizeBilinear, Concat)
-
-
-def _keeps_type(layer: FloatLayer) -> bool:
-    """Whether the result has the integers of the input."""
-    return isinstance(layer, _MOVING) or (isinstance(layer, Pool) and layer.kind == "max")
-
-
-def _is_bounded(layer: FloatLayer) -> bool:
-    """Whether a layer does nothing but keep its input within bounds."""
-    return isinstance(layer, Relu) or (isinstance(layer, Function) and layer.function == "clip")
 
 
 def _type(known: Quantization, shape: Shape) -> TensorType:
@@ -235,14 +211,7 @@ def _type(known: Quantization, shape: Shape) -> TensorType:
     return kind
 
 
-def _limits(layer: FloatLayer) -> tuple[float | None, float | None]:
-    """The real bounds of an activation; none for another layer."""
-    if isinstance(layer, Relu):
-        return 0.0, layer.ceiling
-    return (layer.alpha, layer.beta) if isinstance(layer, Function) and _is_bounded(layer) else (None, None)
-
-
-def _affine(layer: BatchNorm, node: Node) -> Weighted:
+def _affine(layer: BatchNorm, node: Node) -> Numbers:
     """Factor and summand of each channel, as a convolution of one element: weights of one size, scales for the rest."""
     source, out = node.sources[0], node.out
     factor = layer.gamma.astype(np.float64) / np.sqrt(layer.variance.astype(np.float64) + layer.eps)
@@ -251,4 +220,4 @@ def _affine(layer: BatchNorm, node: Node) -> Weighted:
     values = (np.sign(factor) * _UNIT).astype(np.int8).reshape(-1, 1, 1, 1)
     units = source.scale * scale
     requantize = multiplier_for(units / out.scale, node.lo, node.hi, layer.name)
-    return Weighted(FixedWeights(values, 8, scale), int32_bias(summand / units, layer.name), requantize, out)
+    return Numbers(FixedWeights(values, 8, scale), int32_bias(summand / units, layer.name), requantize, out)

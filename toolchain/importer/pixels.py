@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from edgemeta.toolchain.float_model.graph import Align, Crop
+from edgemeta.model.graph import Align, Crop
 
 
 @dataclass(frozen=True)

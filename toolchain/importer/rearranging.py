@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.layers import (
     ChannelShuffle,
     Concat,
     Dense,
@@ -15,6 +15,7 @@ from edgemeta.toolchain.float_model.graph import (
     ResizeBilinear,
     Slice,
     Upsample,
+    real,
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
@@ -80,7 +81,7 @@ def _reshaped(build: Builder, node: Node, value: Value, target: tuple[int, ...])
         case Grouped(source, groups, order, True):
             kept = (source.shape[2], *source.shape[:2]) if order == "chw" else source.shape
             if target == (1, *kept):
-                made = build.add(ChannelShuffle(node.outputs[0], source.tensor, groups))
+                made = build.add(ChannelShuffle(node.outputs[0], source.tensor, groups=groups))
                 return made if order == "chw" else Pixels(made)
         case Rows(maps, width) if len(maps) == 1 and len(target) == 2 and prod(maps[0].shape[:2]) == 1:
             return Flat(maps[0].tensor, maps[0].shape)
@@ -159,7 +160,7 @@ def sliced(
         begin[ours], stop[ours], _ = slice(start, end).indices(source.shape[ours])
         step[ours] = every
     first, last, by = ((a[0], a[1], a[2]) for a in (begin, stop, step))
-    return with_maps(view, (build.add(Slice(node.outputs[0], source.tensor, first, last, by)),))
+    return with_maps(view, (build.add(Slice(node.outputs[0], source.tensor, start=first, stop=last, step=by)),))
 
 
 _SLICE = ("starts", "ends", "axes", "steps")
@@ -190,7 +191,7 @@ def split_along(build: Builder, node: Node, axis: int, parts: list[int] | None, 
         begin, stop = [0, 0, 0], list(source.shape)
         begin[ours], stop[ours] = at, min(at + size, side)
         first, last = (begin[0], begin[1], begin[2]), (stop[0], stop[1], stop[2])
-        values.append(with_maps(view, (build.add(Slice(output, source.tensor, first, last)),)))
+        values.append(with_maps(view, (build.add(Slice(output, source.tensor, start=first, stop=last)),)))
         at += size
     return tuple(values)
 
@@ -205,7 +206,7 @@ def blocks(build: Builder, source: Map, name: str, block: int) -> Map:
     if not 1 <= block <= min(source.shape[:2]):
         raise UnsupportedError(f"blocks of {block} in a map of shape {source.shape}")
     parts = [
-        build.add(Slice(f"{name}.{y}.{x}", source.tensor, (y, x, 0), source.shape, (block, block, 1)))
+        build.add(Slice(f"{name}.{y}.{x}", source.tensor, start=(y, x, 0), stop=source.shape, step=(block, block, 1)))
         for y, x in np.ndindex(block, block)
     ]
     return build.add(Concat(name, tuple(each.tensor for each in parts)))
@@ -233,7 +234,7 @@ def padded(build: Builder, node: Node, amounts: list[int]) -> Map | Pixels:
         if ours < 2:
             padding[ours + 2 * (number // 4)] = amount
     top, left, bottom, right = padding
-    made = build.add(Pad(node.outputs[0], maps_of(view)[0].tensor, (top, left, bottom, right)))
+    made = build.add(Pad(node.outputs[0], maps_of(view)[0].tensor, padding=(top, left, bottom, right)))
     return with_maps(view, (made,))
 
 
@@ -252,13 +253,13 @@ def resize(build: Builder, node: Node) -> Value:
             places = "half_pixel"
         if places not in ("half_pixel", "align_corners", "asymmetric"):
             raise UnsupportedError(f"coordinates {places}, expected half_pixel, align_corners or asymmetric")
-        return build.add(ResizeBilinear(node.outputs[0], source.tensor, size, places))
+        return build.add(ResizeBilinear(node.outputs[0], source.tensor, real(*size), coordinates=places))
     factor = whole_factor(source, size) or (0, 0)
     rounding = node.attributes.get("nearest_mode", "round_prefer_floor")
     is_left = rounding == "floor" if places == "asymmetric" else "half_pixel" in places and "round" in rounding
     if mode != "nearest" or factor == (0, 0) or not (is_left or node.op == "Upsample" or max(factor) <= 2):
         raise UnsupportedError(f"mode {mode} ({places}, {rounding}) from {source.shape[:2]} to {size}")
-    return build.add(Upsample(node.outputs[0], source.tensor, factor))
+    return build.add(Upsample(node.outputs[0], source.tensor, factor=factor))
 
 
 def whole_factor(source: Map, size: tuple[int, int]) -> tuple[int, int] | None:
@@ -301,5 +302,5 @@ def dense(build: Builder, value: Flat, name: str, rows: NDArray[Any], bias: NDAr
     if value.order == "chw":
         rows = rows.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(rows), -1)
     shift = None if bias is None else float32(np.broadcast_to(bias, (len(rows),)))
-    made = build.add(Dense(name, value.tensor, float32(rows), shift))
+    made = build.add(Dense(name, value.tensor, weights=float32(rows), bias=shift))
     return Flat(made.tensor, made.shape)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgemeta.model.layers import FloatLayer, Function
 from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Task
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.graph import FloatLayer, Function
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
 from edgemeta.toolchain.importer.heads.ends import cut, ends_of

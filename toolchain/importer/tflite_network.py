@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgemeta.model.layers import AveragePool, MaxPool
 from edgemeta.toolchain.importer import elementwise, rearranging
 from edgemeta.toolchain.importer import tflite_operators as tflite
 from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
@@ -14,7 +15,7 @@ from edgemeta.toolchain.importer.values import Value
 
 TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
     "ADD": activated(elementwise.add),
-    "AVERAGE_POOL_2D": activated(tflite.pool("average")),
+    "AVERAGE_POOL_2D": activated(tflite.pool(AveragePool)),
     "CONCATENATION": activated(rearranging.concat),
     "CONV_2D": activated(tflite.conv),
     "DEPTHWISE_CONV_2D": activated(tflite.depthwise_conv),
@@ -26,7 +27,7 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "HARD_SWISH": function("hard_swish"),
     "LEAKY_RELU": function("leaky_relu"),
     "LOGISTIC": function("sigmoid"),
-    "MAX_POOL_2D": activated(tflite.pool("max")),
+    "MAX_POOL_2D": activated(tflite.pool(MaxPool)),
     "MEAN": tflite.mean,
     "MUL": activated(elementwise.multiply),
     "PAD": tflite.pad,

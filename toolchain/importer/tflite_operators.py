@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edgemeta.toolchain.float_model.graph import Function, Padding, Pair, Pool, ResizeBilinear, Upsample
+from edgemeta.model.layers import AveragePool, Function, MaxPool, Padding, Pair, ResizeBilinear, Upsample, real
 from edgemeta.toolchain.importer import elementwise, rearranging
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
@@ -91,16 +91,16 @@ def fully_connected(build: Builder, node: Node) -> Value:
     return rearranging.dense(build, build.flat(node), node.outputs[0], weight, bias)
 
 
-def pool(kind: Literal["max", "average"]) -> Convert:
+def pool(kind: type[MaxPool] | type[AveragePool]) -> Convert:
     """MAX_POOL_2D and AVERAGE_POOL_2D; an average does not count the padding, so there must be none."""
 
     def convert(build: Builder, node: Node) -> Value:
         source = build.pixels(node)
         kernel, stride = (node.attributes["filter_height"], node.attributes["filter_width"]), _pair(node, "stride_{}")
         padding = _padding(node, source.shape[:2], kernel, stride)
-        if kind == "average" and any(padding):
+        if kind is AveragePool and any(padding):
             raise UnsupportedError("an average that leaves out the padding, expected VALID or a size without padding")
-        return Pixels(build.add(Pool(node.outputs[0], source.tensor, kind, kernel, stride, padding)))
+        return Pixels(build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding)))
 
     return convert
 
@@ -168,7 +168,7 @@ def resize_bilinear(build: Builder, node: Node) -> Value:
     places: Literal["half_pixel", "align_corners", "asymmetric"] = "half_pixel" if is_half else "asymmetric"
     if node.attributes.get("align_corners", False):
         places = "align_corners"
-    return Pixels(build.add(ResizeBilinear(node.outputs[0], source.tensor, size, places)))
+    return Pixels(build.add(ResizeBilinear(node.outputs[0], source.tensor, real(*size), coordinates=places)))
 
 
 def resize_nearest(build: Builder, node: Node) -> Value:
@@ -178,7 +178,7 @@ def resize_nearest(build: Builder, node: Node) -> Value:
     factor = rearranging.whole_factor(source, size)
     if factor is None or node.attributes.get("align_corners", False) or not isinstance(view, Pixels):
         raise UnsupportedError(f"nearest neighbours from {source.shape[:2]} to {size}, expected whole factors")
-    return with_maps(view, (build.add(Upsample(node.outputs[0], source.tensor, factor)),))
+    return with_maps(view, (build.add(Upsample(node.outputs[0], source.tensor, factor=factor)),))
 
 
 def _size(build: Builder, node: Node) -> Pair:

@@ -7,7 +7,7 @@ H, W, C throughout. So a Reshape or Transpose makes no layer here: it changes ho
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgemeta.toolchain.float_model.graph import Shape
+from edgemeta.model.layers import Shape
 from edgemeta.toolchain.importer.network import Order
 
 

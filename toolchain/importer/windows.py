@@ -1,11 +1,11 @@
 """Convolutions and pools: those of ONNX, and the layers that both formats make of theirs."""
 
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import Conv, GlobalAverage, Pad, Padding, Pair, Pool
+from edgemeta.model.layers import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Padding, Pair
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Map, Value
@@ -47,10 +47,21 @@ def add_conv(
         if all(amount < side for amount, side in zip((top, left, bottom, right), sides, strict=True)):
             source, padding = build.map_of(before.input), (top, left, bottom, right)
     if any(amount >= side for amount, side in zip(padding, sides, strict=True)):
-        source = build.add(Pad(f"{name}.pad", source.tensor, padding))
+        source = build.add(Pad(f"{name}.pad", source.tensor, padding=padding))
         padding = (0, 0, 0, 0)
     shift = None if bias is None else float32(bias)
-    return build.add(Conv(name, source.tensor, float32(weight), shift, stride, padding, groups, dilation))
+    return build.add(
+        Conv(
+            name,
+            source.tensor,
+            weights=float32(weight),
+            bias=shift,
+            stride=stride,
+            padding=padding,
+            groups=groups,
+            dilation=dilation,
+        )
+    )
 
 
 def conv_transpose(build: Builder, node: Node) -> Value:
@@ -88,19 +99,19 @@ def add_transposed(
     dilation: Pair,
 ) -> Map:
     """A transposed convolution, weight [O, KH, KW, I / groups]; around: zeros around the spread elements."""
-    spread = build.add(Pad(f"{name}.spread", source.tensor, around, spacing))
+    spread = build.add(Pad(f"{name}.spread", source.tensor, padding=around, spacing=spacing))
     turned, shift = float32(weight[:, ::-1, ::-1]), None if bias is None else float32(bias)
-    return build.add(Conv(name, spread.tensor, turned, shift, groups=groups, dilation=dilation))
+    return build.add(Conv(name, spread.tensor, weights=turned, bias=shift, groups=groups, dilation=dilation))
 
 
 def max_pool(build: Builder, node: Node) -> Value:
     """MaxPool."""
-    return _pool(build, node, "max")
+    return _pool(build, node, MaxPool)
 
 
 def average_pool(build: Builder, node: Node) -> Value:
     """AveragePool: the mean over the whole kernel, so padding must not be left out of the count."""
-    return _pool(build, node, "average")
+    return _pool(build, node, AveragePool)
 
 
 def global_average(build: Builder, node: Node) -> Value:
@@ -112,10 +123,10 @@ def global_max(build: Builder, node: Node) -> Value:
     """GlobalMaxPool."""
     source = build.map(node)
     sides = source.shape[:2]
-    return build.add(Pool(node.outputs[0], source.tensor, "max", sides, sides))
+    return build.add(MaxPool(node.outputs[0], source.tensor, kernel=sides, stride=sides))
 
 
-def _pool(build: Builder, node: Node, kind: Literal["max", "average"]) -> Value:
+def _pool(build: Builder, node: Node, kind: type[MaxPool] | type[AveragePool]) -> Value:
     source = build.map(node)
     kernel = tuple(node.attributes["kernel_shape"])
     if len(kernel) != 2 or _pair(node, "dilations") != (1, 1):
@@ -123,7 +134,7 @@ def _pool(build: Builder, node: Node, kind: Literal["max", "average"]) -> Value:
     stride = _pair(node, "strides")
     top, left, bottom, right = _padding(node, source, kernel, stride)
     is_counted = bool(_attribute(node, "count_include_pad", 0))
-    if kind == "average" and not is_counted and any((top, left, bottom, right)):
+    if kind is AveragePool and not is_counted and any((top, left, bottom, right)):
         raise UnsupportedError("an average that leaves out the padding, expected count_include_pad 1 or no padding")
     if _attribute(node, "ceil_mode", 0):
         missing = [
@@ -132,11 +143,11 @@ def _pool(build: Builder, node: Node, kind: Literal["max", "average"]) -> Value:
                 source.shape[:2], (top, left), (bottom, right), kernel, stride, strict=True
             )
         ]
-        if kind == "average" and any(missing):
+        if kind is AveragePool and any(missing):
             raise UnsupportedError("an average that leaves out the padding of ceil_mode")
         bottom, right = bottom + missing[0], right + missing[1]
     padding = (top, left, bottom, right)
-    return build.add(Pool(node.outputs[0], source.tensor, kind, kernel, stride, padding))
+    return build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding))
 
 
 def _attribute(node: Node, name: str, default: _T) -> _T:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.data.dataset import load_alternates, load_dataset
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, Calibration, PreparedImages
 from edgemeta.toolchain.quantize.events import Events, Stage

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Weighted
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.data.split import SPLIT_SEED, held_out
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
 from edgemeta.toolchain.incremental.network import PartlyFrozen
 from edgemeta.toolchain.incremental.retrain import retrain
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
@@ -70,9 +70,9 @@ def integer_network(
     """
     floats, names = network.chain.written(), network.chain.module_names
     weights = {
-        layer.name: network.projections[names[layer.name]].stored(layer.weight)
+        layer.name: network.projections[names[layer.name]].stored(layer.real_weights)
         for layer in floats.layers
-        if isinstance(layer, Conv | Dense)
+        if isinstance(layer, Weighted)
     }
     statistics = Statistics(floats, blocks_of(floats), images, stage)
     return multiplier_free(floats, weights, statistics), floats

@@ -9,9 +9,8 @@ objects, any other network by its outputs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgemeta.model.graph import Model
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.prove_float import prove_float
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
@@ -35,7 +34,7 @@ class Prepared:
 
     def __init__(self, model: FloatModel, images: PreparedImages, events: Events) -> None:
         self._model, self._images, self._observer = model, images, events
-        self._shapes, self._blocks = check(model, model.name), blocks_of(model)
+        self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
         self._raw = raw_outputs(model, self._blocks)
         self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"))
         self._plain = LayerWeights(self._blocks)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model import layers as q
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import INPUT, FloatModel, Model
+from edgemeta.model.layers import Float32, TensorType, Weighted
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
 from edgemeta.tasks.detection.objects import Object
@@ -26,8 +25,6 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.detection import evaluate_finder, least_scores
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.forward import run_layer
-from edgemeta.toolchain.float_model.graph import Conv, Dense, Float32, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits, image_of_bits
 from edgemeta.toolchain.quantize.blocks import Block, folded
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
@@ -64,9 +61,9 @@ class RealForm:
         channels = np.arange(pixels.shape[3]) if len(table) > 1 else 0
         tensors: dict[str, Float32] = {INPUT: _real(table[channels, pixels], self._image.kind)}
         for block in self._blocks:
-            result = run_layer(block.core, [tensors[name] for name in block.inputs])
+            result = block.core.reals([tensors[name] for name in block.inputs])
             if block.relu is not None:
-                result = run_layer(block.relu, [result])
+                result = block.relu.reals([result])
             tensors[block.name] = result
             if block.name in self._types and block.after not in self._model.outputs:
                 tensors[block.name] = _quantized(result, self._types[block.name])
@@ -76,11 +73,11 @@ class RealForm:
 def _decomposed(block: Block, weights: Mapping[str, Float32], scheme: Binary, bases: Mapping[str, int]) -> Block:
     """The block with the decoded weights and its folded bias."""
     core = block.core
-    if not isinstance(core, Conv | Dense):
+    if not isinstance(core, Weighted):
         return block
     weight = scheme.decomposition(weights[block.name], bases[block.name]).decode().astype(np.float32)
     bias = folded(block)[1]
-    return replace(block, core=replace(core, weight=weight.reshape(core.weight.shape), bias=bias), norm=None)
+    return replace(block, core=replace(core, weights=weight.reshape(core.weights.shape), bias=bias), norm=None)
 
 
 def _quantized(x: Float32, kind: TensorType) -> Float32:
@@ -243,7 +240,7 @@ def _real_precision(model: FloatModel, integer: Model, real: RealForm, images: B
 def _error(network: BitNetwork, scheme: Binary, integer: Model, name: str, bases: int) -> LayerDecomposition:
     weight = network.weights[name]
     found = integer.by_name[name]
-    assert isinstance(found, q.Conv | q.Dense)
+    assert isinstance(found, Weighted)
     decoded = found.weights.decode() * found.weights.scale.reshape(-1, *[1] * (weight.ndim - 1))
     signal = float(np.square(weight, dtype=np.float64).sum())
     real = float(scheme.decomposition(weight, bases).errors.sum())

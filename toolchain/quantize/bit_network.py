@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import INPUT, FloatModel, Model
+from edgemeta.model.layers import Float32, Shape, TensorType
+from edgemeta.model.preprocess import pixel_table
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import Weights
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel, Shape
-from edgemeta.toolchain.float_model.pixel_table import pixel_table
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
@@ -155,7 +154,7 @@ class BitNetwork:
 
     def __init__(self, model: FloatModel, images: PreparedImages, scheme: WeightScheme, events: Events) -> None:
         self.model, self.scheme = model, scheme
-        shapes, self.blocks = check(model, model.name), blocks_of(model)
+        shapes, self.blocks = prove_float(model, model.name), blocks_of(model)
         statistics = Statistics(model, self.blocks, images, events.stage("ranges"))
         self.maps = FeatureMaps(model, shapes, self.blocks, statistics)
         both = {block.name: folded(block) for block in self.blocks if block.has_weights}

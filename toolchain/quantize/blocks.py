@@ -4,50 +4,17 @@ A convolution or dense layer includes a batch norm that is its only reader, then
 an addition or mean includes its ReLU. A separate batch norm becomes a 1x1 depthwise convolution with that batch norm.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import (
-    Add,
-    BatchNorm,
-    ChannelShuffle,
-    Concat,
-    Conv,
-    Dense,
-    Float32,
-    FloatLayer,
-    FloatModel,
-    Function,
-    GlobalAverage,
-    Pad,
-    Pool,
-    Product,
-    Relu,
-    ResizeBilinear,
-    Slice,
-    Upsample,
-    inputs_of,
-)
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import BatchNorm, Conv, Float32, FloatLayer, Relu, Summing, Weighted
 
-Core: TypeAlias = (
-    Conv
-    | Dense
-    | Add
-    | Pool
-    | GlobalAverage
-    | Relu
-    | Concat
-    | Upsample
-    | Function
-    | Product
-    | Pad
-    | Slice
-    | ChannelShuffle
-    | ResizeBilinear
-)
+Core: TypeAlias = FloatLayer
+"""Of these no block has a batch norm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,58 +39,45 @@ class Block:
     @property
     def has_weights(self) -> bool:
         """Whether it is a convolution or a dense layer."""
-        return isinstance(self.core, Conv | Dense)
+        return isinstance(self.core, Weighted)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the blocks (or "input") that it reads."""
-        return inputs_of(self.core)
+        return self.core.sources
 
 
 def blocks_of(model: FloatModel) -> tuple[Block, ...]:
     """Group the layers of a checked graph; the order is preserved."""
-    readers: dict[str, list[FloatLayer]] = {}
-    for layer in model.layers:
-        for name in inputs_of(layer):
-            readers.setdefault(name, []).append(layer)
     made_by: dict[str, str] = {"input": "input"}  # float tensor -> block that computes it
     joined: set[str] = set()
     blocks: list[Block] = []
     for layer in model.layers:
         if layer.name in joined:
             continue
-        block = renamed(layer, layer.name, tuple(made_by[name] for name in inputs_of(layer)))
+        block = renamed(layer, layer.name, tuple(made_by[name] for name in layer.sources))
         core, norm = block.core, block.norm
         before = after = layer.name
-        if isinstance(core, Conv | Dense) and norm is None:
-            follower = _only_reader(readers, after, model.outputs)
-            if isinstance(follower, BatchNorm):
-                norm, before, after = follower, follower.name, follower.name
-                joined.add(follower.name)
-        relu = None
-        if isinstance(core, Conv | Dense | Add | GlobalAverage) or (isinstance(core, Pool) and core.kind == "average"):
-            follower = _only_reader(readers, after, model.outputs)
-            if isinstance(follower, Relu):
-                relu, after = follower, follower.name
-                joined.add(follower.name)
+        follower = model.after.get(after)
+        if isinstance(core, Weighted) and norm is None and isinstance(follower, BatchNorm):
+            norm, before, after = follower, follower.name, follower.name
+            joined.add(follower.name)
+        relu, follower = None, model.after.get(after)
+        if isinstance(core, Summing) and isinstance(follower, Relu):
+            relu, after = follower, follower.name
+            joined.add(follower.name)
         made_by[after] = core.name
         blocks.append(Block(core, norm, relu, before, after))
     return tuple(blocks)
-
-
-def _only_reader(readers: dict[str, list[FloatLayer]], tensor: str, outputs: tuple[str, ...]) -> FloatLayer | None:
-    follow = readers.get(tensor, [])
-    return follow[0] if len(follow) == 1 and tensor not in outputs else None
 
 
 def renamed(layer: FloatLayer, name: str, inputs: tuple[str, ...]) -> Block:
     """A block of one layer, under another name and with other names of its inputs."""
     if isinstance(layer, BatchNorm):
         channels = len(layer.gamma)
-        unit = Conv(name, inputs[0], np.ones((channels, 1, 1, 1), np.float32), groups=channels)
+        unit = Conv(name, inputs[0], weights=np.ones((channels, 1, 1, 1), np.float32), groups=channels)
         return Block(unit, layer, None, layer.name, layer.name)
-    given: dict[str, Any] = {"inputs": inputs} if isinstance(layer, Add | Product | Concat) else {"input": inputs[0]}
-    return Block(replace(layer, name=name, **given), None, None, layer.name, layer.name)
+    return Block(layer.renamed(name, inputs), None, None, layer.name, layer.name)
 
 
 def folded(block: Block) -> tuple[Float32, Float32]:
@@ -132,8 +86,8 @@ def folded(block: Block) -> tuple[Float32, Float32]:
     w' = w * g and b' = (b - mean) * g + beta with g = gamma / sqrt(variance + eps), per output channel.
     """
     core = block.core
-    assert isinstance(core, Conv | Dense)
-    weight = core.weight.astype(np.float64)
+    assert isinstance(core, Weighted)
+    weight = core.weights.astype(np.float64)
     bias = np.zeros(len(weight)) if core.bias is None else core.bias.astype(np.float64)
     factors = norm_factors(block)
     if block.norm is not None and factors is not None:

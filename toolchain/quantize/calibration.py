@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress, Report
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Float32, TensorType
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.image import image_input
 
 Integers = NDArray[np.int8] | NDArray[np.uint8]

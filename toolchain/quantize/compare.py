@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import Model
+from edgemeta.model.float_reference import outputs, walk
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Float32
 from edgemeta.model.prove import MAX_OUTPUTS
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.forward import outputs, walk
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Agreement
@@ -84,7 +84,7 @@ class Expected:
     """The outputs of a float network on some of the calibration images, to compare integer networks with."""
 
     def __init__(self, model: FloatModel, images: PreparedImages, stage: Progress | None = None) -> None:
-        shapes = check(model, model.name)
+        shapes = prove_float(model, model.name)
         numbers = sum(math.prod(shapes[name]) for name in model.outputs)
         self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
         self._compares_labels = model.is_classification

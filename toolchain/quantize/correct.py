@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import Conv, Layer
+from edgemeta.model.layers import Layer, Weighted, Windowed
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.folded import Choice, Folded
@@ -59,8 +59,8 @@ def images_for_correction(model: Model) -> int:
     """How many images are affordable: every layer with weights takes a run of the network up to it."""
     work, before = 0, 0
     for layer in model.layers:
-        if isinstance(layer, Conv):
-            before += math.prod(layer.output.shape) * math.prod(layer.weights.shape[1:])
+        if isinstance(layer, Weighted) and isinstance(layer, Windowed):
+            before += math.prod(layer.output.shape) * layer.products
             work += before
     return min(_MOST, max(_FEWEST, _MOST_WORK // max(work, 1)))
 

@@ -12,26 +12,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    Add,
+from edgemeta.model.graph import INPUT, FloatModel
+from edgemeta.model.layers import (
     BatchNorm,
-    ChannelShuffle,
-    Concat,
     Conv,
-    Dense,
     FloatLayer,
-    FloatModel,
-    Function,
-    GlobalAverage,
-    Pad,
-    Pool,
-    Product,
-    Relu,
-    ResizeBilinear,
-    Slice,
-    Upsample,
-    inputs_of,
+    Weighted,
 )
 
 EQUALIZATIONS = (0.5, 1.0)
@@ -79,8 +65,8 @@ def _groups(model: FloatModel) -> Mapping[str, str]:
         return name
 
     for layer in model.layers:
-        if isinstance(layer, Relu | Add | Pool | GlobalAverage | Upsample | Pad | ResizeBilinear):
-            for name in inputs_of(layer):
+        if layer.commutes:
+            for name in layer.sources:
                 parent[root(name)] = root(layer.name)
     return {name: root(name) for name in parent}
 
@@ -89,11 +75,10 @@ def _fixed(model: FloatModel) -> set[str]:
     """Tensors that must keep their scale, because no neighbouring layer can absorb the factor."""
     fixed = {INPUT, *model.outputs}
     for layer in model.layers:
-        keeps = isinstance(layer, Concat | Function | Product | Slice | ChannelShuffle)
-        if keeps or (isinstance(layer, Relu) and layer.ceiling is not None):
-            fixed |= {layer.name, *inputs_of(layer)}
         if isinstance(layer, BatchNorm):
             fixed.add(layer.input)
+        elif not layer.commutes and not isinstance(layer, Weighted):
+            fixed |= {layer.name, *layer.sources}
     return fixed
 
 
@@ -102,9 +87,9 @@ def _scaled(layer: FloatLayer, factors: Mapping[str, Factors]) -> FloatLayer:
     out = factors.get(layer.name)
     if isinstance(layer, BatchNorm) and out is not None:
         return replace(layer, gamma=_float32(layer.gamma / out), beta=_float32(layer.beta / out))
-    if not isinstance(layer, Conv | Dense):
+    if not isinstance(layer, Weighted):
         return layer
-    weight = layer.weight.astype(np.float64)
+    weight = layer.real_weights.astype(np.float64)
     source = factors.get(layer.input)
     if source is not None and isinstance(layer, Conv):
         share, per_group = len(weight) // layer.groups, weight.shape[3]
@@ -116,7 +101,7 @@ def _scaled(layer: FloatLayer, factors: Mapping[str, Factors]) -> FloatLayer:
     if out is not None:
         weight /= out.reshape(-1, *[1] * (weight.ndim - 1))
         bias = None if bias is None else _float32(bias / out)
-    return replace(layer, weight=_float32(weight), bias=bias)
+    return replace(layer, weights=_float32(weight), bias=bias)
 
 
 def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:

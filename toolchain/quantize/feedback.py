@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.toolchain.float_model.forward import walk
-from edgemeta.toolchain.float_model.graph import INPUT, Conv, Dense, Float32, FloatModel
+from edgemeta.model.float_reference import walk
+from edgemeta.model.graph import INPUT, FloatModel
+from edgemeta.model.layers import Float32, Weighted, Windowed
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 
@@ -42,10 +42,10 @@ def second_moments(
 ) -> Mapping[str, Moments]:
     """Measure the moments of the layers that `affordable` names; about 40,000 windows of all images for each."""
     wanted = affordable(blocks)
-    readers: dict[str, list[Conv | Dense]] = {}
+    readers: dict[str, list[Weighted[Float32]]] = {}
     made = {block.name: block.after for block in blocks} | {INPUT: INPUT}
     for block in blocks:
-        if block.name in wanted and isinstance(block.core, Conv | Dense):
+        if block.name in wanted and isinstance(block.core, Weighted):
             readers.setdefault(made[block.core.input], []).append(block.core)
     sums: dict[str, Moments] = {}
     for done, image in enumerate(images, 1):
@@ -65,7 +65,7 @@ def second_moments(
 def affordable(blocks: Sequence[Block]) -> frozenset[str]:
     """Blocks with weights whose moments fit into `_MOST_MOMENTS` numbers together, the smallest first."""
     left, chosen = _MOST_MOMENTS, []
-    sizes = [(_size(block.core), block.name) for block in blocks if isinstance(block.core, Conv | Dense)]
+    sizes = [(_size(block.core), block.name) for block in blocks if isinstance(block.core, Weighted)]
     for size, name in sorted(sizes):
         if size > left:
             break
@@ -74,25 +74,19 @@ def affordable(blocks: Sequence[Block]) -> frozenset[str]:
     return frozenset(chosen)
 
 
-def _size(core: Conv | Dense) -> int:
-    taps = int(np.prod(core.weight.shape[1:]))
-    return (core.groups if isinstance(core, Conv) else 1) * taps**2
+def _size(core: Weighted[Float32]) -> int:
+    return core.groups * math.prod(core.weights.shape[1:]) ** 2
 
 
-def _windows(core: Conv | Dense, x: Float32, most: int) -> Float32:
+def _windows(core: Weighted[Float32], x: Float32, most: int) -> Float32:
     """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of an image."""
-    if isinstance(core, Dense):
+    if not isinstance(core, Windowed):
         return x.reshape(1, len(x), -1)
-    _, kh, kw, per_group = core.weight.shape
-    top, left, bottom, right = core.padding
-    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    down, across = core.dilation
-    view = sliding_window_view(padded, ((kh - 1) * down + 1, (kw - 1) * across + 1), axis=(1, 2))
-    view = view[:, :: core.stride[0], :: core.stride[1], :, ::down, ::across]
+    view = core.windows(x, 0.0)
     places = view.shape[:3]
     chosen = np.arange(0, math.prod(places), max(1, math.prod(places) // most) | 1)
-    picked = view[np.unravel_index(chosen, places)]  # [rows, C, KH, KW]
-    grouped = picked.reshape(len(chosen), core.groups, per_group, kh, kw).transpose(1, 0, 3, 4, 2)
+    picked = view[np.unravel_index(chosen, places)]  # [rows, KH, KW, C]
+    grouped = picked.reshape(*picked.shape[:3], core.groups, -1).transpose(3, 0, 1, 2, 4)
     return grouped.reshape(core.groups, len(chosen), -1)
 
 

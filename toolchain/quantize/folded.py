@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgemeta.model import layers as q
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import Weights
-from edgemeta.toolchain.quantize.lower import Node, Policy, Weighted
+from edgemeta.toolchain.quantize.lower import Node, Numbers, Policy
 from edgemeta.toolchain.quantize.ranges import RangeRule
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
@@ -67,7 +67,7 @@ class Folded(Policy):
     choice: Choice
     one_step: bool
 
-    def weighted(self, node: Node) -> Weighted:
+    def weighted(self, node: Node) -> Numbers:
         """As Policy."""
         name, out, source, choice = node.name, node.out, node.sources[0], self.choice
         bias = self.weights.bias(name) + choice.shifts.get(name, 0.0)
@@ -85,7 +85,7 @@ class Folded(Policy):
         else:
             requantize = _table(units, node)
             bias = bias - middle
-        return Weighted(weights, int32_bias(bias / units, name), requantize, out)
+        return Numbers(weights, int32_bias(bias / units, name), requantize, out)
 
 
 def _middle(node: Node) -> float:

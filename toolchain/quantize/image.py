@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import Preprocessing
+from edgemeta.model.float_reference import in_order
+from edgemeta.model.graph import FloatModel, Preprocessing
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import look_up
-from edgemeta.toolchain.float_model.forward import in_order
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.pixel_table import pixel_table
+from edgemeta.model.preprocess import look_up, pixel_table
 
 
 def image_type(model: FloatModel) -> TensorType:

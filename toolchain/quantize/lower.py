@@ -8,29 +8,28 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model import layers as q
-from edgemeta.model.graph import Model
-from edgemeta.model.layers import TensorType
-from edgemeta.model.weights import Weights
-from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.functions import evaluate
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import (
     Add,
-    ChannelShuffle,
+    AveragePool,
+    Clamp,
     Concat,
-    Conv,
-    Dense,
-    FloatModel,
     Function,
     GlobalAverage,
-    Pad,
-    Pool,
+    Homogeneous,
+    Layer,
+    Lookup,
+    Multiplier,
     Product,
     Relu,
-    ResizeBilinear,
-    Slice,
-    Upsample,
+    Requantize,
+    Rescale,
+    TensorType,
+    Weighted,
 )
+from edgemeta.model.layers.functions import evaluate
+from edgemeta.model.weights import Weights
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
 from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
@@ -62,12 +61,12 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class Numbers:
     """The numbers of a layer with weights. out: type of its result; requantize: None where that is the accumulators."""
 
     weights: Weights
     bias: NDArray[np.int32] | None
-    requantize: q.Requantize | None
+    requantize: Requantize | None
     out: TensorType
 
 
@@ -82,7 +81,7 @@ class Policy(ABC):
     layers: tuple[type, ...] | None = None
 
     @abstractmethod
-    def weighted(self, node: Node) -> Weighted:
+    def weighted(self, node: Node) -> Numbers:
         """The integers of a convolution or dense layer."""
 
     def total(self, node: Node) -> tuple[tuple[int, int], int]:
@@ -90,11 +89,11 @@ class Policy(ABC):
         one, other = node.sources
         return add_factors(one, other, node.out)
 
-    def mean(self, node: Node, area: int) -> q.Requantize:
+    def mean(self, node: Node, area: int) -> Requantize:
         """From the sum of so many elements to their mean."""
         return multiplier_for(np.array([node.sources[0].scale / (node.out.scale * area)]), node.lo, node.hi, node.name)
 
-    def factor(self, node: Node, scale: float) -> q.Multiplier:
+    def factor(self, node: Node, scale: float) -> Multiplier:
         """From integers of this scale, or from products of them, to the node's result."""
         return multiplier_for(np.array([scale / node.out.scale]), node.lo, node.hi, node.name)
 
@@ -121,7 +120,7 @@ class Lowering(Generic[P]):
         names = {block.after: block.name for block in self.blocks}
         return assemble(self.model, layers, [names[each] for each in self.model.outputs], provenance or {})
 
-    def layers(self, block: Block, *, is_raw: bool = False) -> list[q.Layer]:
+    def layers(self, block: Block, *, is_raw: bool = False) -> list[Layer]:
         """The layers of one block. is_raw: its accumulators are wanted, as those of the blocks `raw`."""
         sources, out = tuple(self.types[name] for name in block.inputs), self.types[block.name]
         bounds = activation_bounds(block.core if isinstance(block.core, Relu) else block.relu, out)
@@ -129,7 +128,7 @@ class Lowering(Generic[P]):
 
 
 def assemble(
-    model: FloatModel, layers: Sequence[q.Layer], outputs: Sequence[str], provenance: Mapping[str, object]
+    model: FloatModel, layers: Sequence[Layer], outputs: Sequence[str], provenance: Mapping[str, object]
 ) -> Model:
     """The integer model of `layers`; name, task and preprocessing are the float model's."""
     return Model(
@@ -143,7 +142,7 @@ def assemble(
     )
 
 
-def lower(node: Node, policy: Policy) -> list[q.Layer]:
+def lower(node: Node, policy: Policy) -> list[Layer]:
     """The integer layers of a node, of which the last has its name. Raises QuantizeError."""
     core, name, out, source = node.core, node.name, node.out, node.sources[0]
     if policy.layers is not None and not isinstance(core, policy.layers):
@@ -151,66 +150,45 @@ def lower(node: Node, policy: Policy) -> list[q.Layer]:
             f"layer {name!r} is a {type(core).__name__}, which scheme {policy.scheme} does not have: use auto"
         )
     match core:
-        case Conv():
-            made = policy.weighted(node)
-            window = core.stride, core.padding, core.groups, made.requantize, core.dilation
-            return [q.Conv(name, core.input, made.out, made.weights, made.bias, *window)]
-        case Dense():
-            made = policy.weighted(node)
-            return [q.Dense(name, core.input, made.out, made.weights, made.bias, made.requantize)]
+        case Weighted():
+            numbers = policy.weighted(node)
+            return [core.quantized(numbers.out, numbers.weights, numbers.bias, numbers.requantize)]
         case Add():
-            return [q.Add(name, core.inputs, out, *policy.total(node), node.lo, node.hi)]
+            multipliers, shift = policy.total(node)
+            return [replace(core, output=out, multipliers=multipliers, shift=shift, lo=node.lo, hi=node.hi)]
         case Product():
-            return [q.Product(name, core.inputs, out, policy.factor(node, source.scale * node.sources[1].scale))]
-        case GlobalAverage() | Pool(kind="average"):
-            kernel, stride, padding = source.shape[:2], source.shape[:2], (0, 0, 0, 0)
-            if isinstance(core, Pool):
-                kernel, stride, padding = core.kernel, core.stride, core.padding
-            mean = policy.mean(node, kernel[0] * kernel[1])
-            return [q.AveragePool(name, core.input, out, kernel, stride, mean, padding)]
+            return [replace(core, output=out, requantize=policy.factor(node, source.scale * node.sources[1].scale))]
+        case AveragePool():
+            return [replace(core, output=out, requantize=policy.mean(node, core.area(source.shape)))]
+        case GlobalAverage():
+            sides, mean = source.shape[:2], policy.mean(node, core.area(source.shape))
+            return [AveragePool(name, core.input, out, kernel=sides, stride=sides, requantize=mean)]
         case Function():
-            return [q.Lookup(name, core.input, out, _lookup(core, source, out))]
+            return [Lookup(name, core.input, out, _lookup(core, source, out))]
         case Relu() if _same(source, out):
-            return [q.Clamp(name, core.input, out, node.lo, node.hi)]
+            return [Clamp(name, core.input, out, node.lo, node.hi)]
         case Relu():
-            return [q.Rescale(name, core.input, out, policy.factor(node, source.scale))]
+            return [Rescale(name, core.input, out, policy.factor(node, source.scale))]
         case Concat():
             return _joined(core, node, policy)
-    kept = replace(source, shape=out.shape)
-    if _same(source, out):
-        return [_moved(core, name, kept)]
-    moved = _moved(core, f"{name}.moved", kept)
-    return [moved, q.Rescale(name, moved.name, out, policy.factor(node, source.scale))]
+        case Homogeneous() if _same(source, out):
+            return [replace(core, output=out)]
+        case Homogeneous():
+            moved = replace(core, name=f"{name}.moved", output=replace(source, shape=out.shape))
+            return [moved, Rescale(name, moved.name, out, policy.factor(node, source.scale))]
+    raise AssertionError(core)
 
 
-def _joined(core: Concat, node: Node, policy: Policy) -> list[q.Layer]:
+def _joined(core: Concat, node: Node, policy: Policy) -> list[Layer]:
     """A concatenation, with a Rescale for every input whose quantization differs."""
-    layers: list[q.Layer] = []
+    layers: list[Layer] = []
     names = list(core.inputs)
     for i, kind in enumerate(node.sources):
         if not _same(kind, node.out):
             target, name = replace(node.out, shape=kind.shape), f"{core.name}.input{i}"
-            layers.append(q.Rescale(name, names[i], target, policy.factor(node, kind.scale)))
+            layers.append(Rescale(name, names[i], target, policy.factor(node, kind.scale)))
             names[i] = name
-    return [*layers, q.Concat(core.name, tuple(names), node.out)]
-
-
-def _moved(core: Core, name: str, out: TensorType) -> q.Layer:
-    """A layer that keeps the quantization of its input."""
-    match core:
-        case Pool():
-            return q.MaxPool(name, core.input, out, core.kernel, core.stride, core.padding)
-        case Upsample():
-            return q.Upsample(name, core.input, out, core.factor)
-        case Pad():
-            return q.Pad(name, core.input, out, core.padding, core.spacing)
-        case Slice():
-            return q.Slice(name, core.input, out, core.start, core.stop, core.step)
-        case ChannelShuffle():
-            return q.ChannelShuffle(name, core.input, out, core.groups)
-        case ResizeBilinear():
-            return q.ResizeBilinear(name, core.input, out, core.coordinates)
-    raise AssertionError(core)
+    return [*layers, replace(core, inputs=tuple(names), output=node.out)]
 
 
 def _same(kind: TensorType, other: TensorType) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress, Report
-from edgemeta.model.graph import Model
+from edgemeta.model.float_reference import normalized, outputs
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, Detection, task_name
 from edgemeta.plugins.api import Batch, Session
@@ -26,8 +27,6 @@ from edgemeta.toolchain.evaluate.detection import (
     evaluate_detector,
     evaluate_float_detector,
 )
-from edgemeta.toolchain.float_model.forward import normalized, outputs
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.run import integer_session
 
 

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
-from edgemeta.model.graph import Model
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import MaxPool, Relu, Summing, TensorType, Weighted
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import Add, Conv, Dense, FloatModel, GlobalAverage, Pool, Relu
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.image import image_type
-from edgemeta.toolchain.quantize.lower import Lowering, Node, Policy, Weighted, raw_outputs
+from edgemeta.toolchain.quantize.lower import Lowering, Node, Numbers, Policy, raw_outputs
 from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.quantize.types import power_types, tensor_types
@@ -33,7 +32,7 @@ def multiplier_free(model: FloatModel, weights: Mapping[str, PowerOfTwoWeights],
 
     statistics: of the float network with these weights. Raises QuantizeError for layers that the scheme does not have.
     """
-    shapes, blocks = check(model, model.name), blocks_of(model)
+    shapes, blocks = prove_float(model, model.name), blocks_of(model)
     given = power_types(shapes, blocks, statistics.histograms)
     types = tensor_types(image_type(model), shapes, blocks, statistics, "minmax", given)
     return Lowering(model, blocks, types, _MultiplierFree(weights), raw_outputs(model, blocks)).build()
@@ -43,19 +42,19 @@ def multiplier_free(model: FloatModel, weights: Mapping[str, PowerOfTwoWeights],
 class _MultiplierFree(Policy):
     weights: Mapping[str, PowerOfTwoWeights]
     scheme = "incremental"
-    layers = (Conv, Dense, Add, Pool, GlobalAverage, Relu)
+    layers = (Summing, MaxPool, Relu)
 
-    def weighted(self, node: Node) -> Weighted:
+    def weighted(self, node: Node) -> Numbers:
         """As Policy."""
         out, source, weights = node.out, node.sources[0], self.weights[node.name]
         unit = source.scale * float(weights.scale[0])
         factors, offsets = _affine(node.block)
         if node.is_raw and node.block.norm is None:
             bias = int32_bias(offsets / unit, node.name)
-            return Weighted(weights, bias, None, TensorType(out.shape, 32, scale=unit))
+            return Numbers(weights, bias, None, TensorType(out.shape, 32, scale=unit))
         reach = np.abs(weights.decode()).reshape(len(offsets), -1).sum(1) * _span(source)
         line = _Line(factors * unit, offsets)
-        return Weighted(weights, *line.centred((node.lo, node.hi), out, reach), out)
+        return Numbers(weights, *line.centred((node.lo, node.hi), out, reach), out)
 
     def total(self, node: Node) -> tuple[tuple[int, int], int]:
         """As Policy."""
@@ -133,8 +132,8 @@ def shifted_sum(a: TensorType, b: TensorType, out: TensorType, name: str) -> tup
 def _affine(block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Factor and offset [O] that bias and batch norm apply to the sums of products of a layer."""
     core = block.core
-    assert isinstance(core, Conv | Dense)
-    bias = np.zeros(len(core.weight)) if core.bias is None else core.bias.astype(np.float64)
+    assert isinstance(core, Weighted)
+    bias = np.zeros(len(core.real_weights)) if core.bias is None else core.bias.astype(np.float64)
     factors = norm_factors(block)
     if block.norm is None or factors is None:
         return np.ones(len(bias)), bias

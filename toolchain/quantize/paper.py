@@ -15,27 +15,25 @@ from numpy.typing import NDArray
 
 from edgemeta.model import fixedpoint
 from edgemeta.model import layers as q
-from edgemeta.model.graph import Model
-from edgemeta.model.weights import FixedWeights
-from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    Add,
+from edgemeta.model.graph import INPUT, FloatModel, Model
+from edgemeta.model.layers import (
     Concat,
-    Conv,
     Dense,
     Float32,
-    FloatModel,
-    GlobalAverage,
-    Pool,
+    Homogeneous,
+    MaxPool,
     Relu,
+    Summing,
     Upsample,
+    Weighted,
 )
-from edgemeta.toolchain.float_model.shapes import check
+from edgemeta.model.prove_float import prove_float
+from edgemeta.model.weights import FixedWeights
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
 from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.image import image_type
-from edgemeta.toolchain.quantize.lower import Lowering, Node, Policy, Weighted, raw_outputs
+from edgemeta.toolchain.quantize.lower import Lowering, Node, Numbers, Policy, raw_outputs
 from edgemeta.toolchain.quantize.rescale import rescaled
 from edgemeta.toolchain.quantize.scales import int32_bias
 from edgemeta.toolchain.quantize.scheme import SchemeResult
@@ -61,7 +59,7 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
     Raises QuantizeError if the float model's input is not (pixel - 128) / 128, or for layers that the scheme does not
     support.
     """
-    shapes = check(model, model.name)
+    shapes = prove_float(model, model.name)
     if {*model.mean, *model.scale} != {128.0}:
         raise QuantizeError(
             f"{model.name}: the input is (pixel - {model.mean}) / {model.scale}, "
@@ -71,9 +69,7 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
         model = rescaled(model, WEIGHT_BITS, ACTIVATION_BITS)
     blocks, types = blocks_of(model), {INPUT: image_type(model)}
     for block in blocks:
-        is_kept = isinstance(block.core, Relu | Concat | Upsample) or (
-            isinstance(block.core, Pool) and block.core.kind == "max"
-        )
+        is_kept = isinstance(block.core, Relu | Homogeneous)
         scale = types[block.inputs[0]].scale if is_kept else 2.0**-ACTIVATION_BITS
         types[block.name] = q.TensorType(shapes[block.after], scale=scale)
     dense = {block.name for block in blocks if isinstance(block.core, Dense) and block.norm is None}
@@ -84,21 +80,21 @@ def quantize_paper(model: FloatModel, rescale: bool = True) -> Model:
 
 class _Paper(Policy):
     scheme = "paper"
-    layers = (Conv, Dense, Add, Pool, GlobalAverage, Relu, Concat, Upsample)
+    layers = (Summing, MaxPool, Relu, Concat, Upsample)
 
-    def weighted(self, node: Node) -> Weighted:
+    def weighted(self, node: Node) -> Numbers:
         """As Policy."""
         core, source = node.core, node.sources[0]
-        assert isinstance(core, Conv | Dense)
-        if isinstance(core, Conv) and core.dilation != (1, 1):
+        assert isinstance(core, Weighted)
+        if getattr(core, "dilation", (1, 1)) != (1, 1):
             raise QuantizeError(f"layer {node.name!r} has a dilation, which scheme paper does not have: use auto")
         unit = source.scale * 2.0**-WEIGHT_BITS
         bias = None if core.bias is None else int32_bias(core.bias.astype(np.float64) / unit, node.name)
         if node.is_raw:
-            return Weighted(_weights(core.weight), bias, None, q.TensorType(node.out.shape, 32, scale=unit))
+            return Numbers(_weights(core.real_weights), bias, None, q.TensorType(node.out.shape, 32, scale=unit))
         shift = round(math.log2(node.out.scale / unit))
-        requantize = q.ShiftTable(np.array([shift], np.uint8), _table(node.block, len(core.weight)))
-        return Weighted(_weights(core.weight), bias, requantize, node.out)
+        requantize = q.ShiftTable(np.array([shift], np.uint8), _table(node.block, len(core.real_weights)))
+        return Numbers(_weights(core.real_weights), bias, requantize, node.out)
 
     def total(self, node: Node) -> tuple[tuple[int, int], int]:
         """As Policy."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgemeta.model.file import save as save_model
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.data.boxed_images import is_boxed
 from edgemeta.toolchain.data.labelled_images import LabelledImages
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.measure import (
     BoxesMeasured,

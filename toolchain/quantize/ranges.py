@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.layers import Shape, TensorType
+from edgemeta.model.float_reference import walk
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Float32, Shape, TensorType
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import walk
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 

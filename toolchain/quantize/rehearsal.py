@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.graph import INPUT
+from edgemeta.model.graph import INPUT, FloatModel
+from edgemeta.model.layers import Weighted
 from edgemeta.model.prove import prove
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
@@ -25,7 +25,7 @@ from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 
 def rehearse(model: FloatModel, source: str) -> None:
     """Raise QuantizeError with `source` and the layer if no integer network can have the structure of the model."""
-    shapes, blocks, image = check(model, source), blocks_of(model), image_type(model)
+    shapes, blocks, image = prove_float(model, source), blocks_of(model), image_type(model)
     types = {INPUT: image} | {block.name: replace(image, shape=shapes[block.after]) for block in blocks}
     raw = raw_outputs(model, blocks)
     policy = Folded(_Zeros(blocks), Choice("mse", "multiplier"), model.is_classification)
@@ -39,7 +39,7 @@ class _Zeros:
     """Weights of 0, and no bias, as `folded.Integers`."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        self._shapes = {each.name: each.core.weight.shape for each in blocks if isinstance(each.core, Conv | Dense)}
+        self._shapes = {each.name: each.core.weights.shape for each in blocks if isinstance(each.core, Weighted)}
 
     def bias(self, name: str) -> NDArray[np.float64]:
         """As Integers."""

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, FloatLayer, FloatModel
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import BatchNorm, Conv, Float32, FloatLayer
 from edgemeta.toolchain.quantize.blocks import blocks_of
 
 _FACTORS = 2.0 ** np.arange(-8, 8.01, 0.125)
@@ -31,17 +32,17 @@ def rescaled(model: FloatModel, weight_bits: int, sum_bits: int) -> FloatModel:
         core, norm = block.core, block.norm
         if isinstance(core, Conv) and norm is not None and core.name != norm.name:
             s = np.array(
-                [_best(w, norm, c, block.relu is not None, (weight_bits, sum_bits)) for c, w in enumerate(core.weight)]
+                [_best(w, norm, c, block.relu is not None, (weight_bits, sum_bits)) for c, w in enumerate(core.weights)]
             )
             changed[core.name] = replace(_scaled_conv(core, s), input=sources[core.name])
             changed[norm.name] = _scaled_norm(norm, s)
     return replace(model, layers=tuple(changed.get(x.name, x) for x in model.layers))
 
 
-def _scaled_conv(conv: Conv, s: NDArray[np.float64]) -> Conv:
+def _scaled_conv(conv: Conv[Float32], s: NDArray[np.float64]) -> Conv[Float32]:
     """Weights and bias times s [O]."""
-    weight = (conv.weight * s.reshape(-1, 1, 1, 1)).astype(np.float32)
-    return replace(conv, weight=weight, bias=None if conv.bias is None else (conv.bias * s).astype(np.float32))
+    weight = (conv.weights * s.reshape(-1, 1, 1, 1)).astype(np.float32)
+    return replace(conv, weights=weight, bias=None if conv.bias is None else (conv.bias * s).astype(np.float32))
 
 
 def _scaled_norm(norm: BatchNorm, s: NDArray[np.float64]) -> BatchNorm:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, measure, measure_boxes
 

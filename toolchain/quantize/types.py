@@ -7,27 +7,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import (
+    Concat,
+    Function,
+    Homogeneous,
+    Joining,
+    Mean,
+    Relu,
+    Shape,
+    Summing,
+    TensorType,
+)
+from edgemeta.model.layers.functions import evaluate
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.functions import evaluate
-from edgemeta.toolchain.float_model.graph import (
-    INPUT,
-    Add,
-    ChannelShuffle,
-    Concat,
-    Conv,
-    Dense,
-    Function,
-    GlobalAverage,
-    Pad,
-    Pool,
-    Relu,
-    ResizeBilinear,
-    Shape,
-    Slice,
-    Upsample,
-)
 from edgemeta.toolchain.quantize.blocks import Block, Core
 from edgemeta.toolchain.quantize.ranges import Histogram, Range, RangeRule, Statistics, choose_range, tensor_type
 
@@ -143,9 +137,8 @@ class _Shared:
 
 
 def _keeps_type(block: Block) -> bool:
-    core = block.core
-    is_max_pool = isinstance(core, Pool) and core.kind == "max"
-    return is_max_pool or isinstance(core, Relu | Upsample | Pad | Slice | ChannelShuffle | ResizeBilinear)
+    """Whether the one input and the output share their type; of a concatenation `sharing_of` decides."""
+    return isinstance(block.core, Homogeneous | Relu) and not isinstance(block.core, Joining)
 
 
 def _readers(blocks: Sequence[Block], shared: _Shared) -> dict[str, set[str]]:
@@ -199,9 +192,9 @@ def power_types(
     Averages are signed: their table has no bias, so half of its entries are for sums below 0 in any case.
     """
     return {
-        block.name: power_type(histograms[block.after], shapes[block.after], signed=_is_average(block))
+        block.name: power_type(histograms[block.after], shapes[block.after], signed=isinstance(block.core, Mean))
         for block in blocks
-        if _is_average(block) or isinstance(block.core, Conv | Dense | Add)
+        if isinstance(block.core, Summing)
     }
 
 
@@ -226,11 +219,6 @@ def power_type(histogram: Histogram, shape: Shape, *, signed: bool = False) -> T
         if error < least_error:
             best, least_error = exponent, error
     return replace(plain, scale=2.0**best)
-
-
-def _is_average(block: Block) -> bool:
-    core = block.core
-    return isinstance(core, GlobalAverage) or (isinstance(core, Pool) and core.kind == "average")
 
 
 def encoded(steps: NDArray[np.int64], bits: int, scale: float | NDArray[np.float64]) -> PowerOfTwoWeights:

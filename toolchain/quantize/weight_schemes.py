@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
 from edgemeta.toolchain.decompose.binary import Decomposition, decompose
 from edgemeta.toolchain.decompose.integer import INT8_BITS, integer_form
-from edgemeta.toolchain.float_model.graph import Float32
 from edgemeta.toolchain.quantize.exponents import least_exponents, nearest
 from edgemeta.toolchain.quantize.weights import best_scales, rounded
 

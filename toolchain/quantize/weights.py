@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights
-from edgemeta.toolchain.float_model.graph import Float32
 from edgemeta.toolchain.quantize.blocks import Block, folded
 from edgemeta.toolchain.quantize.feedback import Feedback, Moments, feedback_of, round_with_feedback
 

@@ -77,13 +77,14 @@ def with_evidence(model: Model, known: Features, foreign: Sequence[Features]) ->
     unit = float(np.abs(row).max()) / _GREATEST
     if unit == 0:
         raise QuantizeError(f"{model.name}: known and foreign images give the same means, nothing tells them apart")
-    sums, begin = [], 0
+    sums: list[Dense] = []
+    begin = 0
     for name, kind in zip(model.outputs[1:], model.output_types[1:], strict=True):
         end = begin + kind.shape[2]
         weights = np.round(row[begin:end] / unit).astype(np.int8)[np.newaxis]
         output = TensorType((1, 1, 1), bits=32, scale=unit)
         fixed = FixedWeights(weights, 8, np.array([unit / kind.scale]))
-        sums.append(Dense(name.replace(_MEAN, _EVIDENCE), name, output, fixed))
+        sums.append(Dense(name.replace(_MEAN, _EVIDENCE), name, output, weights=fixed))
         begin = end
     names = tuple(layer.name for layer in sums)
     least = sum(layer.output.lo for layer in sums)
@@ -120,4 +121,4 @@ def _mean(stage: Layer, greatest: float) -> AveragePool:
     output = TensorType((1, 1, channels), signed=signed, scale=stage.output.scale * ratio)
     name = f"{stage.name}{_MEAN}"
     requantize = multiplier_for(np.array([1 / (ratio * height * width)]), output.lo, output.hi, name)
-    return AveragePool(name, stage.name, output, (height, width), (1, 1), requantize)
+    return AveragePool(name, stage.name, output, kernel=(height, width), stride=(1, 1), requantize=requantize)

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Report
-from edgemeta.model.graph import Model
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.float_reference import in_order, normalized, outputs
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Float32
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.prove import prove
 from edgemeta.model.tasks import Detection, task_name
@@ -22,9 +25,6 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.data.labelled_images import in_labels
 from edgemeta.toolchain.data.split import split
 from edgemeta.toolchain.errors import SearchError
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.forward import in_order, normalized, outputs
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events

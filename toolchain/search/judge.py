@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Report
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Float32
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.dataset import Dataset
@@ -22,7 +23,6 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores, objects_of
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
 from edgemeta.toolchain.quantize.measure import boxed_images, measure, measure_boxes, silent, with_temperature
 
 Outputs: TypeAlias = Sequence[NDArray[Any]]

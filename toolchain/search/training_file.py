@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT
-from edgemeta.toolchain.errors import FloatModelError, SearchError
+from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.number_formats.formats import ObserverName
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig
@@ -42,7 +43,7 @@ def require_searched(config: SearchConfig, network: BitNetwork) -> None:
         raise SearchError("the simulator has no binary bases, expected the scheme fixed or power-of-two")
     try:
         require_trainable(network.model, config.network)
-    except FloatModelError as error:
+    except ModelError as error:
         raise SearchError(str(error)) from error
 
 

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from edgemeta.model.callbacks import Progress
-from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.graph import INPUT, FloatModel, Model
 from edgemeta.model.layers import TensorType
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import FixedWeights, Weights
 from edgemeta.toolchain.errors import QuantizeError, SimulateError
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.number_formats.formats import FixedPoint, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -55,7 +54,7 @@ def export(network: TorchNetwork, model: FloatModel, images: PreparedImages, sta
     statistics = Statistics(model, blocks, images, stage)
     try:
         given = _activation_types(blocks, quantizers)
-        types = tensor_types(image_type(model), check(model, model.name), blocks, statistics, _RANGES, given)
+        types = tensor_types(image_type(model), prove_float(model, model.name), blocks, statistics, _RANGES, given)
         weights = _TrainedWeights(network, blocks, quantizers)
         raw = raw_outputs(model, blocks)
         policy = Folded(weights, Choice(_RANGES, "multiplier"), model.is_classification)

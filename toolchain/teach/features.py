@@ -108,13 +108,15 @@ def _features_of(name: str, source: TensorType, plan: Plan, cells: int, channels
     (height, down), (width, right) = window(source.shape[0], cells), window(source.shape[1], cells)
     factors = kind.hi / (channels.reach * height * width)
     mean = multiplier_for(factors, kind.lo, kind.hi, name)
-    layers: list[Layer] = [AveragePool(f"{PREFIX}.mean.{name}", name, kind, (height, width), (down, right), mean)]
+    layers: list[Layer] = [
+        AveragePool(f"{PREFIX}.mean.{name}", name, kind, kernel=(height, width), stride=(down, right), requantize=mean)
+    ]
     out = TensorType(kind.shape, scale=UNIT)
     layers.append(Lookup(f"{PREFIX}.root.{name}", layers[-1].name, out, _table(kind, channels)))
     if cells < plan.cells:
         factor = plan.cells // cells
         fine = replace(out, shape=(plan.cells, plan.cells, kind.shape[2]))
-        layers.append(Upsample(f"{PREFIX}.fine.{name}", layers[-1].name, fine, (factor, factor)))
+        layers.append(Upsample(f"{PREFIX}.fine.{name}", layers[-1].name, fine, factor=(factor, factor)))
     return layers
 
 

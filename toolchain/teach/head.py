@@ -41,7 +41,7 @@ class Head:
     def layer(self, source: str) -> Dense:
         """The layer that computes them from the tensor of the features."""
         weights = FixedWeights(self.weights, 8, np.array([self.step / UNIT]))
-        return Dense(f"{PREFIX}.logits", source, self.kind, weights, self.bias)
+        return Dense(f"{PREFIX}.logits", source, self.kind, weights=weights, bias=self.bias)
 
     @property
     def kind(self) -> TensorType:

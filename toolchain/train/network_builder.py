@@ -9,19 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from edgemeta.model.tasks import Classification, Task
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import (
     Add,
     BatchNorm,
     Conv,
     Dense,
     Float32,
     FloatLayer,
-    FloatModel,
     GlobalAverage,
-    Pool,
+    MaxPool,
     Relu,
 )
+from edgemeta.model.tasks import Classification, Task
 
 
 class NetworkBuilder:
@@ -47,7 +47,17 @@ class NetworkBuilder:
         drawn = nn.Conv2d(cin, cout, kernel, groups=groups, bias=False)
         nn.init.kaiming_normal_(drawn.weight, mode="fan_out", nonlinearity="relu")
         pad = (kernel // 2,) * 4
-        self.add(Conv(f"conv{number}", x, filters(drawn), None, (stride, stride), pad, groups))
+        self.add(
+            Conv(
+                f"conv{number}",
+                x,
+                weights=filters(drawn),
+                bias=None,
+                stride=(stride, stride),
+                padding=pad,
+                groups=groups,
+            )
+        )
         zeros, ones = np.zeros(cout, np.float32), np.ones(cout, np.float32)
         return self.add(BatchNorm(f"bn{number}", f"conv{number}", ones, zeros, zeros, ones))
 
@@ -65,12 +75,12 @@ class NetworkBuilder:
 
     def max_pool(self, name: str, x: str) -> str:
         """Append the maximum of 2x2."""
-        return self.add(Pool(name, x, "max", (2, 2), (2, 2)))
+        return self.add(MaxPool(name, x, kernel=(2, 2), stride=(2, 2)))
 
     def dense(self, name: str, x: str, inputs: int, outputs: int) -> str:
         """Append a dense layer."""
         drawn = nn.Linear(inputs, outputs)
-        return self.add(Dense(name, x, drawn.weight.detach().numpy(), drawn.bias.detach().numpy()))
+        return self.add(Dense(name, x, weights=drawn.weight.detach().numpy(), bias=drawn.bias.detach().numpy()))
 
     def classifier(self, name: str, x: str, channels: int, classes: int, hidden: Sequence[int] = ()) -> FloatModel:
         """The graph with the global average "pool", dense layers of `hidden` neurons and a ReLU each, and "fc"."""

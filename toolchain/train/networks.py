@@ -7,7 +7,7 @@ its grid, so that weights learnt at one size load at any other.
 
 from collections.abc import Callable
 
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.torch_network import TorchNetwork, load_weights
 from edgemeta.toolchain.train.designs import Design, Family
 from edgemeta.toolchain.train.network_builder import NetworkBuilder
@@ -39,7 +39,7 @@ def build(design: Design) -> TorchNetwork:
 def network_of(design: Design | None, start: FloatModel | None, source: str) -> TorchNetwork:
     """The network of a design, with the weights of `start` if there is one; without a design, `start` itself.
 
-    Raises FloatModelError with `source` for a float model of other layers.
+    Raises ModelError with `source` for a float model of other layers.
     """
     if design is None:
         assert start is not None

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemeta.model.callbacks import Report
+from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.float_reference import logits
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
-from edgemeta.toolchain.float_model.forward import logits
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.confusion import Confusion, confusion
 from edgemeta.toolchain.train.designs import Design, Wishes

@@ -1,8 +1,9 @@
 """First weights of a training: those of a float model that was trained here before."""
 
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import task_name
-from edgemeta.toolchain.errors import FloatModelError
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.train.designs import Design
 
 ENTRY = "network"
@@ -15,21 +16,21 @@ def described(design: Design) -> dict[str, object]:
 
 
 def require_trainable(model: FloatModel, source: str) -> None:
-    """Raise FloatModelError with `source` unless it is a classification of square colour pictures."""
+    """Raise ModelError with `source` unless it is a classification of square colour pictures."""
     if not model.is_classification:
-        raise FloatModelError(f"{source}: its task is {task_name(model.task)}, expected a classification to train")
+        raise ModelError(f"{source}: its task is {task_name(model.task)}, expected a classification to train")
     rows, columns, _ = model.input_shape
     if rows != columns or not set(model.colour) <= set("rgb"):
-        raise FloatModelError(
+        raise ModelError(
             f"{source}: its input is {columns}x{rows} pixels of colour {model.colour!r}, expected a square of 'rgb'"
         )
 
 
 def design_of(model: FloatModel, source: str) -> Design:
-    """The design of a float model that was trained here. Raises FloatModelError with `source` for another network."""
+    """The design of a float model that was trained here. Raises ModelError with `source` for another network."""
     found = known_design(model)
     if found is None:
-        raise FloatModelError(f"{source}: is no network that `edgemeta train` makes, expected one to start from")
+        raise ModelError(f"{source}: is no network that `edgemeta train` makes, expected one to start from")
     return found
 
 
@@ -45,4 +46,4 @@ def known_design(model: FloatModel) -> Design | None:
     is_ours = ours <= {layer.name for layer in model.layers}
     if not convolutions or not is_ours or (depth - 2) % 6 or any(layer.groups > 1 for layer in convolutions):
         return None
-    return Design(classes, size, "resnet", depth, len(convolutions[0].weight) / 16)
+    return Design(classes, size, "resnet", depth, len(convolutions[0].real_weights) / 16)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemeta.model.callbacks import Report
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.float_reference import accuracy
 from edgemeta.toolchain.data.apart import check_apart
 from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates, load_dataset
 from edgemeta.toolchain.data.split import held_out
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.forward import accuracy
 from edgemeta.toolchain.progress import ProgressCallback
 from edgemeta.toolchain.train.pictures_data import data_name
 from edgemeta.toolchain.train.recipe import SIZE, Recipe, load_recipe

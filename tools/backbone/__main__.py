@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_alternates, load_dataset
-from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import TrainingEvent
 from tools.backbone.recipe import BackboneRecipe
 

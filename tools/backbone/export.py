@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.graph import FloatModel
 from tools.backbone.recipe import HELD_OUT, BackboneRecipe
 from tools.backbone.student import Backbone, Student
 from tools.backbone.train import Pictures

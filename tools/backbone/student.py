@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.graph import INPUT
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import INPUT
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.network_builder import NetworkBuilder
 from tools.backbone.recipe import CLASSES, BackboneRecipe

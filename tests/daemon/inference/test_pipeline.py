@@ -255,7 +255,7 @@ def finds_light() -> Model:
     def conv(name: str, weight: int, bias: list[int]) -> Conv:
         weights = FixedWeights(np.full((len(bias), 1, 1, 3), weight, np.int8), 8, np.ones(1))
         output = TensorType((8, 8, len(bias)), bits=32, scale=0.05)
-        return Conv(name, "input", output, weights, np.array(bias, np.int32), (8, 8))
+        return Conv(name, "input", output, weights=weights, bias=np.array(bias, np.int32), stride=(8, 8))
 
     layers = conv("boxes", 0, [10, 10, 0, 0]), conv("lamp", 0, [200]), conv("objectness", 1, [-700])
     task = Detection(("lamp",), "yolox", (DetectionLevel("boxes", "lamp", "objectness"),))

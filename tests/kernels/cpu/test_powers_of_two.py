@@ -92,7 +92,17 @@ def append(
     output = raw(shape) if form == "raw" else replace(before, shape=shape)
     around = (kernel[0] // 2, kernel[1] // 2) * 2
     requantize = requantization(net, form, spread, output)
-    layer = Conv(net.next_name("conv"), source, output, weights, bias, (stride, stride), around, groups, requantize)
+    layer = Conv(
+        net.next_name("conv"),
+        source,
+        output,
+        weights=weights,
+        bias=bias,
+        stride=(stride, stride),
+        padding=around,
+        groups=groups,
+        requantize=requantize,
+    )
     return net.append(layer)
 
 
@@ -208,7 +218,17 @@ def test_a_line_that_leaves_int32_beyond_the_ends_of_its_table(isa: str, groups:
     output = TensorType((2, 3, 16), scale=0.05)
     entries = np.clip(slope * np.arange(-128, 128), output.lo, output.hi).astype(output.dtype)
     requantize = ShiftTable(np.zeros(16, np.uint8), np.tile(entries, (16, 1)))
-    layer = Conv("steep", net.start, output, weights, bias, (1, 1), (0, 0, 0, 0), groups, requantize)
+    layer = Conv(
+        "steep",
+        net.start,
+        output,
+        weights=weights,
+        bias=bias,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        groups=groups,
+        requantize=requantize,
+    )
     assert_exact(net.observe(net.append(layer)), isa)
 
 
@@ -225,7 +245,17 @@ def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: 
     entries = net.rng.integers(0, 256, (16, 256)).astype(output.dtype)
     requantize = ShiftTable(np.full(16, shift, np.uint8), entries)
     bias = np.arange(-8, 8, dtype=np.int32)
-    layer = Conv("halves", net.start, output, weights, bias, (1, 1), (0, 0, 0, 0), groups, requantize)
+    layer = Conv(
+        "halves",
+        net.start,
+        output,
+        weights=weights,
+        bias=bias,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        groups=groups,
+        requantize=requantize,
+    )
     assert_exact(net.observe(net.append(layer)), isa)
 
 

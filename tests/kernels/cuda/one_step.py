@@ -64,10 +64,21 @@ def network(layout: Layout, weights: NDArray[np.int8]) -> Model:
     output = replace(layout.target, shape=(rows, columns, layout.outputs))
     bias = rng.integers(-9000, 9000, layout.outputs).astype(np.int32)
     requantize = requantization(layout, rng)
-    conv = Conv("conv", INPUT, output, fixed(weights), bias, layout.stride, layout.padding, requantize=requantize)
+    conv = Conv(
+        "conv",
+        INPUT,
+        output,
+        weights=fixed(weights),
+        bias=bias,
+        stride=layout.stride,
+        padding=layout.padding,
+        requantize=requantize,
+    )
     layers: list[Layer] = [conv]
     if layout.adds:
-        layers.append(Add("add", ("conv", INPUT), output, (1463401, 634833), 20, output.lo, output.hi))
+        layers.append(
+            Add("add", ("conv", INPUT), output, multipliers=(1463401, 634833), shift=20, lo=output.lo, hi=output.hi)
+        )
     if layout.clamps:
         layers.append(Clamp("clamp", layers[-1].name, output, output.lo + 5, output.hi - 9))
     outputs = (layers[-1].name,)
@@ -75,7 +86,9 @@ def network(layout: Layout, weights: NDArray[np.int8]) -> Model:
         shape = (layout.outputs, 1, 1, layout.shape[2])
         beside = fixed(rng.integers(int(weights.min()), int(weights.max()) + 1, shape).astype(np.int8))
         requantize = requantization(layout, rng)
-        layers.append(Conv("shortcut", INPUT, output, beside, None, layout.stride, requantize=requantize))
+        layers.append(
+            Conv("shortcut", INPUT, output, weights=beside, bias=None, stride=layout.stride, requantize=requantize)
+        )
     preprocessing = Preprocessing("full", "rgb", np.zeros((1, 256), np.uint8))
     return Model("one step", source, tuple(layers), outputs, preprocessing, Classification(("a",)))
 

@@ -82,7 +82,14 @@ def pool_of(channels: int) -> Model:
     net.conv(INPUT, channels, (1, 1), padding=(0, 0, 0, 0), form="table-per-layer")  # no line per channel to prove
     output = TensorType((1, 1, channels))
     net.append(
-        AveragePool("pool", "conv0", output, (1, 1), (1, 1), net.requantize("table-per-layer", np.ones(1), output))
+        AveragePool(
+            "pool",
+            "conv0",
+            output,
+            kernel=(1, 1),
+            stride=(1, 1),
+            requantize=net.requantize("table-per-layer", np.ones(1), output),
+        )
     )
     return net.finish().model
 

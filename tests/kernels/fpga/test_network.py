@@ -17,10 +17,15 @@ from tests.conformance.power_of_two import PowerOfTwoBuilder, random_resnet8
 REMEDY = "which is no power of two; edgemeta quantize --scheme incremental makes networks that do not multiply"
 SOURCE = TensorType((8, 8, 4))
 WEIGHTS = FixedWeights(np.ones((4, 3, 3, 4), np.int8), 8, np.ones(1))
-CONV = Conv("c", INPUT, SOURCE, WEIGHTS, padding=(1, 1, 1, 1))
-ADD = Add("a", (INPUT, "b"), SOURCE, (4, 0), 2, -128, 127)
+CONV = Conv("c", INPUT, SOURCE, weights=WEIGHTS, padding=(1, 1, 1, 1))
+ADD = Add("a", (INPUT, "b"), SOURCE, multipliers=(4, 0), shift=2, lo=-128, hi=127)
 POOL = AveragePool(
-    "p", INPUT, TensorType((1, 1, 4)), (8, 8), (8, 8), ShiftTable(np.zeros(1, np.uint8), np.zeros((1, 256), np.int8))
+    "p",
+    INPUT,
+    TensorType((1, 1, 4)),
+    kernel=(8, 8),
+    stride=(8, 8),
+    requantize=ShiftTable(np.zeros(1, np.uint8), np.zeros((1, 256), np.int8)),
 )
 
 
@@ -56,7 +61,7 @@ def multiplier(value: int, shift: int) -> Multiplier:
         ),
         (replace(ADD, multipliers=(4, 3)), f"Add multiplies by 3, {REMEDY}"),
         (replace(POOL, kernel=(4, 4)), "AveragePool is supported for the whole map only, without padding"),
-        (MaxPool("m", INPUT, SOURCE, (2, 2), (2, 2)), "MaxPool is not supported"),
+        (MaxPool("m", INPUT, SOURCE, kernel=(2, 2), stride=(2, 2)), "MaxPool is not supported"),
     ],
 )
 def test_unsupported(layer: Conv, reason: str | None) -> None:

@@ -145,5 +145,5 @@ def test_weights_of_more_than_16_bits_have_a_step_of_their_own(factors: tuple[in
     basis = np.ones((len(factors), 2, 1, 1, 3), np.int8)
     basis[:, 1] = -1
     weights = BinaryWeights(basis, np.array([factors, factors], np.int16), np.ones(1))
-    conv = Conv("conv", INPUT, TensorType((4, 4, 2), bits=32), weights)
+    conv = Conv("conv", INPUT, TensorType((4, 4, 2), bits=32), weights=weights)
     assert isinstance(step_of(conv, [TensorType((4, 4, 3))]), step)

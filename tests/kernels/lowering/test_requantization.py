@@ -66,5 +66,7 @@ def test_clamps_are_folded(lo: int, hi: int, seed: int) -> None:
 def test_the_zero_point_of_an_addition_is_folded_where_the_sum_stays_within_int32(zero_point: int, zero: int) -> None:
     """2**21 (192 + 255 - zero_point) + 2**28 + 2 * 2**29 is 2**31 for 63, one too many."""
     types = {"a": TensorType((1, 1, 1), 8, False, 63), "b": TensorType((1, 1, 1), 8, False, zero_point)}
-    add = Add("add", ("a", "b"), TensorType((1, 1, 1), 8, True, 2), (1 << 21, 1 << 21), 29, -128, 127)
+    add = Add(
+        "add", ("a", "b"), TensorType((1, 1, 1), 8, True, 2), multipliers=(1 << 21, 1 << 21), shift=29, lo=-128, hi=127
+    )
     assert fold_addition(add, 0, types).zero == zero

@@ -20,12 +20,12 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.cuda.backend import BACKEND
 from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.measure import random_image, verify
-from edgemeta.toolchain.float_model.file import load_float_model
 from tests.conformance.cases import CASES
 from tests.conformance.on_all_cores import reference_outputs
 from tests.parts import by_name, in_parts

@@ -20,9 +20,9 @@ from edgemeta.kernels.cuda.plan.kernel import Kernel
 from edgemeta.kernels.cuda.plan.launch_plan import Source
 from edgemeta.model import reference
 from edgemeta.model.file import load
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.cuda.device import DeviceContext
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta_proof.baselines.paper import launch as paper
 
 ONCE = Effort(0, 1)

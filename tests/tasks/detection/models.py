@@ -63,11 +63,17 @@ def _convolution(name: str, shape: tuple[int, int, int], stride: int, kind: Kind
     if kind.startswith("int32"):
         steps = rng.uniform(0.5, 2, shape[2]) * scale if kind == "int32 by channel" else np.array([1.0])
         output = TensorType(shape, bits=32, scale=1.0 if kind == "int32 by channel" else scale)
-        return Conv(name, "input", output, FixedWeights(integers, 8, steps), None, (stride, stride))
+        return Conv(name, "input", output, weights=FixedWeights(integers, 8, steps), bias=None, stride=(stride, stride))
     output = TensorType(shape, 8, kind == "int8", -7 if kind == "int8" else 121, scale)
     requantize = Multiplier(np.array([1 << 20], np.int32), np.array([29], np.uint8), output.lo, output.hi)
     return Conv(
-        name, "input", output, FixedWeights(integers, 8, np.array([1.0])), None, (stride, stride), requantize=requantize
+        name,
+        "input",
+        output,
+        weights=FixedWeights(integers, 8, np.array([1.0])),
+        bias=None,
+        stride=(stride, stride),
+        requantize=requantize,
     )
 
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from benchmarks.topologies import Network, write_topology
 from edgemeta.model import reference
-from edgemeta.model.graph import Model
+from edgemeta.model.float_reference import all_tensors
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.float_model.forward import all_tensors
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.results import as_integers, float_reader, stand_in
+from edgemeta.toolchain.evaluate.float_results import as_integers, float_reader, stand_in
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network

@@ -7,8 +7,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.forward import run_layer
-from edgemeta.toolchain.float_model.graph import INPUT, Float32, inputs_of
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Float32
 from edgemeta.toolchain.importer.builder import Imported
 from edgemeta.toolchain.importer.onnx_network import import_onnx
 from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
@@ -36,7 +36,7 @@ def run(imported: Imported, image: Float32) -> dict[str, Float32]:
     """Outputs by ONNX name, of an image [1, C, H, W]."""
     tensors = {INPUT: np.ascontiguousarray(image.transpose(0, 2, 3, 1))}
     for layer in imported.layers:
-        tensors[layer.name] = run_layer(layer, [tensors[name] for name in inputs_of(layer)])
+        tensors[layer.name] = layer.reals([tensors[name] for name in layer.sources])
     return {name: seen(value, tensors) for name, value in imported.outputs.items()}
 
 

@@ -7,8 +7,8 @@ pytest.importorskip("torch", reason="torch is not installed: pip install edgemet
 
 import torch
 
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build
 

@@ -10,11 +10,12 @@ import torch
 
 from edgemeta.model import layers as q
 from edgemeta.model import reference
+from edgemeta.model.errors import ModelError
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.tasks import Embedding
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
-from edgemeta.toolchain.errors import CheckpointError, FloatModelError, QuantizeError
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.errors import CheckpointError, QuantizeError
 from edgemeta.toolchain.incremental.run import integer_network, parts, range_images, retrained
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.progress import TrainingEvent
@@ -63,7 +64,7 @@ def test_a_checkpoint_belongs_to_its_settings_network_and_images(
     with pytest.raises(CheckpointError, match="made with other training data"):
         retrained(small, short, Dataset(255 - images.x, images.y, images.labels), tmp_path)
     layers = list(small.layers)
-    layers[0] = replace(layers[0], weight=-layers[0].weight)  # type: ignore[call-arg, union-attr]
+    layers[0] = replace(layers[0], weights=-layers[0].weights)  # type: ignore[call-arg, union-attr]
     with pytest.raises(CheckpointError, match="made with another recipe or seed"):
         retrained(replace(small, layers=tuple(layers)), short, images, tmp_path)
 
@@ -111,7 +112,7 @@ def test_images_that_do_not_fit_are_refused(tmp_path: Path, small: FloatModel, i
         (replace(small, task=Embedding()), images, SETTINGS, "its task is embedding, expected a classification"),
     ]
     for model, data, settings, sentence in cases:
-        with pytest.raises((QuantizeError, FloatModelError), match=sentence):
+        with pytest.raises((QuantizeError, ModelError), match=sentence):
             retrained(model, settings, data, tmp_path)
 
 

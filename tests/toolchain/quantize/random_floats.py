@@ -6,29 +6,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model.functions import FUNCTIONS
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import (
     Add,
+    AveragePool,
     BatchNorm,
     ChannelShuffle,
     Concat,
     Conv,
     Dense,
     FloatLayer,
-    FloatModel,
     Function,
     GlobalAverage,
+    MaxPool,
     Pad,
-    Pool,
     Product,
     Relu,
     ResizeBilinear,
     Shape,
     Slice,
     Upsample,
+    real,
 )
-from edgemeta.toolchain.float_model.shapes import output_shape
+from edgemeta.model.layers.functions import FUNCTIONS
+from edgemeta.model.tasks import Classification
 
 MAGNITUDES = (1e-30, 1e-12, 1e-6, 1e-3, 1.0, 1.0, 1.0, 1.0, 1e3, 1e6, 1e12)
 
@@ -75,7 +76,9 @@ def _conv(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Sha
         return None
     weight = draw.numbers(outputs, *kernel, shape[2] // groups)
     bias = draw.numbers(outputs) if draw.often(0.7) else None
-    return Conv(name, x, weight, bias, draw.pair(1, 2), padding, groups, dilation)
+    return Conv(
+        name, x, weights=weight, bias=bias, stride=draw.pair(1, 2), padding=padding, groups=groups, dilation=dilation
+    )
 
 
 def _norm(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Shape]) -> FloatLayer:
@@ -85,7 +88,8 @@ def _norm(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Sha
 
 def _pool(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Shape]) -> FloatLayer:
     kernel = draw.between(1, shape[0]), draw.between(1, shape[1])
-    return Pool(name, x, draw.one_of(("max", "average")), kernel, draw.pair(1, 2), draw.padding(kernel))
+    kind = draw.one_of((MaxPool, AveragePool))
+    return kind(name, x, kernel=kernel, stride=draw.pair(1, 2), padding=draw.padding(kernel))  # type: ignore[no-any-return]
 
 
 def _add(draw: Draw, name: str, x: str, shape: Shape, shapes: Mapping[str, Shape]) -> FloatLayer:
@@ -105,11 +109,11 @@ def _product(draw: Draw, name: str, x: str, shape: Shape, shapes: Mapping[str, S
 def _moved(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Shape]) -> FloatLayer:
     start = draw.between(0, shape[0] - 1), draw.between(0, shape[1] - 1), draw.between(0, shape[2] - 1)
     layers: tuple[FloatLayer, ...] = (
-        Pad(name, x, draw.padding((3, 3)), draw.pair(1, 2)),
-        Upsample(name, x, draw.pair(1, 2)),
-        Slice(name, x, start, shape, (1, draw.between(1, 2), 1)),
-        ChannelShuffle(name, x, shape[2]),
-        ResizeBilinear(name, x, draw.pair(1, 9), "half_pixel"),
+        Pad(name, x, padding=draw.padding((3, 3)), spacing=draw.pair(1, 2)),
+        Upsample(name, x, factor=draw.pair(1, 2)),
+        Slice(name, x, start=start, stop=shape, step=(1, draw.between(1, 2), 1)),
+        ChannelShuffle(name, x, groups=shape[2]),
+        ResizeBilinear(name, x, real(*draw.pair(1, 9)), coordinates="half_pixel"),
         GlobalAverage(name, x),
     )
     return draw.one_of(layers)  # type: ignore[no-any-return]
@@ -146,7 +150,7 @@ def random_float_network(seed: int) -> FloatModel:
         nonlocal last
         if layer is not None:
             sources = layer.inputs if isinstance(layer, Add | Concat | Product) else (layer.input,)
-            shapes[layer.name] = output_shape(layer, [shapes[name] for name in sources])
+            shapes[layer.name] = layer.shape(*(shapes[name] for name in sources))
             layers.append(layer)
             last = layer.name
 
@@ -154,7 +158,7 @@ def random_float_network(seed: int) -> FloatModel:
         append(draw.one_of(_KINDS)(draw, f"layer{number}", last, shapes[last], shapes))
     if draw.often(0.8) or shapes[last][:2] != (1, 1) or shapes[last][2] < 2 or last == "input":
         bias = draw.numbers(2) if draw.often(0.7) else None
-        append(Dense("out", last, draw.numbers(2, int(np.prod(shapes[last]))), bias))
+        append(Dense("out", last, weights=draw.numbers(2, int(np.prod(shapes[last]))), bias=bias))
     if draw.often(0.1):
         append(Relu("end", last))
     labels = tuple(f"class {number}" for number in range(shapes[last][2]))

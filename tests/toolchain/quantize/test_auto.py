@@ -10,10 +10,11 @@ import pytest
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import decode, encode
+from edgemeta.model.float_reference import logits
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, GlobalAverage
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.float_model.forward import logits
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel, GlobalAverage
 from edgemeta.toolchain.quantize.auto import quantize_auto, stages_of_auto
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Agreement, Events, StageName
@@ -63,7 +64,9 @@ def test_the_planned_stages_are_those_that_begin(
     recorder, model = Recorder(), every_layer
     if not equalizes:
         weight = np.random.default_rng(2).normal(0, 0.3, (10, 3, 3, 3)).astype(np.float32)
-        model = replace(every_layer, layers=(Conv("c", "input", weight), GlobalAverage("g", "c")), outputs=("g",))
+        model = replace(
+            every_layer, layers=(Conv("c", "input", weights=weight), GlobalAverage("g", "c")), outputs=("g",)
+        )
     inputs = images(model)
     result = quantize_auto(model, inputs, rules, events=recorder)
     planned = [stage.name for stage in stages_of_auto(model, len(inputs), len(rules))]
@@ -77,7 +80,7 @@ def test_the_error_of_every_layer_is_stated_worst_first(every_layer: FloatModel,
     found = [each.decibels for each in result.layers]
     assert found == sorted(found)
     assert found[0] > 20  # a tenth of the signal
-    assert {each.kind for each in result.layers} >= {"Conv", "Concat", "Pool", "Dense"}
+    assert {each.kind for each in result.layers} >= {"Conv", "Concat", "MaxPool", "Dense"}
 
 
 def test_one_rule_for_ranges(every_layer: FloatModel, images: Any) -> None:
@@ -104,7 +107,7 @@ def test_dead_and_lopsided_channels(images: Any, pixels: Any) -> None:
     weight = np.zeros((4, 1, 1, 3), np.float32)
     weight[1], weight[2], weight[3] = 1e-6, 1.0, 1e-3
     bias = np.array([5.0, 3.0, 0.0, 1.0], np.float32)
-    layers = (Conv("c", "input", weight, bias), GlobalAverage("g", "c"))
+    layers = (Conv("c", "input", weights=weight, bias=bias), GlobalAverage("g", "c"))
     model = FloatModel("m", (32, 32, 3), layers, ("g",), Classification(tuple("abcd")))
     inputs = images(model)
     integer = quantize_auto(model, inputs).model

@@ -3,12 +3,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model import float_reference as forward
 from edgemeta.model import reference
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.preprocess import look_up
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model import forward
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.binary import measure_real, quantize_binary
 
 

@@ -7,12 +7,11 @@ import pytest
 
 from edgemeta.model import reference
 from edgemeta.model.file import encode, parse
-from edgemeta.model.graph import INPUT
+from edgemeta.model.float_reference import in_order
+from edgemeta.model.graph import INPUT, FloatModel
 from edgemeta.model.preprocess import look_up
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import BinaryWeights
-from edgemeta.toolchain.float_model.forward import in_order
-from edgemeta.toolchain.float_model.graph import FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.bit_network import (
     BitNetwork,
     Bits,
@@ -66,7 +65,7 @@ def test_an_image_of_few_bits_takes_the_nearest_integer(every_layer: FloatModel)
 def test_maps_that_share_a_type_have_one_number_of_bits(name: str, images: Any, request: pytest.FixtureRequest) -> None:
     model: FloatModel = request.getfixturevalue(name)
     blocks = blocks_of(model)
-    maps = FeatureMaps(model, check(model, "x"), blocks, Statistics(model, blocks, images(model)))
+    maps = FeatureMaps(model, prove_float(model, "x"), blocks, Statistics(model, blocks, images(model)))
     assert set(maps.of_layer) == {block.name for block in blocks if block.has_weights} == set(maps.sizes)
     assert INPUT in maps.names
     types = maps.types(dict.fromkeys(maps.names, 3))

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input, run_layer
-from edgemeta.toolchain.float_model.graph import Conv, Dense, FloatModel, Relu
+from edgemeta.model.float_reference import all_tensors, network_input
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, Dense, Relu
 from edgemeta.toolchain.quantize.blocks import blocks_of, folded
 
 
@@ -41,6 +42,6 @@ def test_folded_weights_give_the_same_tensors(every_layer: FloatModel, pixels: A
         if isinstance(block.core, Conv | Dense):
             weight, bias = folded(block)
             kind = type(block.core)
-            layer = kind(**{**block.core.__dict__, "weight": weight, "bias": bias})
-            out = run_layer(layer, [tensors[produced[block.inputs[0]]]])
+            layer = kind(**{**block.core.__dict__, "weights": weight, "bias": bias})
+            out = layer.reals([tensors[produced[block.inputs[0]]]])
             np.testing.assert_allclose(out, tensors[block.before], rtol=1e-3, atol=1e-4, err_msg=block.name)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.model.float_reference import network_input
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.preprocess import preprocess
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import network_input
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.image import image_input
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.compare import Matches
 
 
@@ -35,9 +36,9 @@ def test_float_outputs_are_decoded_as_defined() -> None:
     """YOLOX: centre ((x + t0) sx, (y + t1) sy), size (e**t2 sx, e**t3 sy), score sigmoid times sigmoid."""
     weight = np.zeros((4, 1, 1, 3), np.float32)
     layers = (
-        Conv("boxes", "input", weight),
-        Conv("objectness", "input", weight[:1]),
-        Conv("classes", "input", weight[:2]),
+        Conv("boxes", "input", weights=weight),
+        Conv("objectness", "input", weights=weight[:1]),
+        Conv("classes", "input", weights=weight[:2]),
     )
     task = Detection(("cat", "dog"), "yolox", (DetectionLevel("boxes", "classes", "objectness"),))
     model = FloatModel("m", (4, 4, 3), layers, ("boxes", "objectness", "classes"), task)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from edgemeta.model.file import encode
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.float_reference import all_tensors, network_input
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.correct import corrected, images_for_correction

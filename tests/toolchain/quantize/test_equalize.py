@@ -5,18 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.float_reference import all_tensors, logits, network_input
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Add, BatchNorm, Conv, Dense, GlobalAverage, MaxPool, Relu
 from edgemeta.model.tasks import Classification
-from edgemeta.toolchain.float_model.forward import all_tensors, logits, network_input
-from edgemeta.toolchain.float_model.graph import (
-    Add,
-    BatchNorm,
-    Conv,
-    Dense,
-    FloatModel,
-    GlobalAverage,
-    Pool,
-    Relu,
-)
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.equalize import can_equalize, equalized
 
@@ -29,17 +21,17 @@ def branched(rng: np.random.Generator) -> FloatModel:
         return rng.normal(0, 0.5, shape).astype(np.float32)
 
     layers = (
-        Conv("a", "input", weights(4, 3, 3, 3), padding=(1, 1, 1, 1)),
+        Conv("a", "input", weights=weights(4, 3, 3, 3), padding=(1, 1, 1, 1)),
         BatchNorm("an", "a", sizes, sizes, np.zeros(4, np.float32), np.ones(4, np.float32)),
-        Conv("b", "input", weights(4, 1, 1, 3) * sizes.reshape(4, 1, 1, 1), weights(4)),
+        Conv("b", "input", weights=weights(4, 1, 1, 3) * sizes.reshape(4, 1, 1, 1), bias=weights(4)),
         Add("s", ("an", "b")),
         Relu("r", "s"),
-        Conv("c", "r", weights(8, 1, 1, 2), weights(8), groups=2),
+        Conv("c", "r", weights=weights(8, 1, 1, 2), bias=weights(8), groups=2),
         Relu("cr", "c"),
-        Pool("m", "cr", "max", (4, 4), (4, 4)),
-        Dense("d", "m", weights(6, 8 * 8 * 8), weights(6)),
+        MaxPool("m", "cr", kernel=(4, 4), stride=(4, 4)),
+        Dense("d", "m", weights=weights(6, 8 * 8 * 8), bias=weights(6)),
         Relu("dr", "d"),
-        Dense("out", "dr", weights(5, 6)),
+        Dense("out", "dr", weights=weights(5, 6)),
     )
     return FloatModel("m", (32, 32, 3), layers, ("out",), Classification(tuple("abcde")))
 
@@ -76,12 +68,12 @@ def test_strength_0_changes_nothing(pixels: Any) -> None:
     model = branched(np.random.default_rng(2))
     for before, after in zip(model.layers, equalized(model, reach(model, pixels), 0.0).layers, strict=True):
         if isinstance(before, Conv | Dense):
-            assert (before.weight == after.weight).all()  # type: ignore[union-attr]
+            assert (before.weights == after.weights).all()  # type: ignore[union-attr]
 
 
 def test_a_network_of_one_global_average(pixels: Any) -> None:
     weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
-    layers = (Conv("c", "input", weight), GlobalAverage("g", "c"))
+    layers = (Conv("c", "input", weights=weight), GlobalAverage("g", "c"))
     model = FloatModel("m", (32, 32, 3), layers, ("g",), Classification(tuple("abc")))
     assert (logits(equalized(model, reach(model, pixels), 1.0), pixels) == logits(model, pixels)).all()
 
@@ -95,12 +87,12 @@ def test_a_channel_is_enlarged_by_at_most_sixteen() -> None:
     def ones(*shape: int) -> Any:
         return np.ones(shape, np.float32)
 
-    layers = (Conv("a", "input", ones(3, 1, 1, 3)), Relu("r", "a"), Conv("c", "r", ones(4, 1, 1, 3)))
-    ends = (GlobalAverage("g", "c"), Dense("out", "g", ones(5, 4)))
+    layers = (Conv("a", "input", weights=ones(3, 1, 1, 3)), Relu("r", "a"), Conv("c", "r", weights=ones(4, 1, 1, 3)))
+    ends = (GlobalAverage("g", "c"), Dense("out", "g", weights=ones(5, 4)))
     model = FloatModel("m", (8, 8, 3), (*layers, *ends), ("out",), Classification(tuple("abcde")))
     even = equalized(model, {"r": np.array([1.0, 0.125, 0.01])}, 1.0)
     first, second = even.layers[0], even.layers[2]
     assert isinstance(first, Conv)
     assert isinstance(second, Conv)
-    assert first.weight[:, 0, 0, 0].tolist() == [1, 8, 16]
-    assert second.weight[0, 0, 0].tolist() == [1, 1 / 8, 1 / 16]
+    assert first.weights[:, 0, 0, 0].tolist() == [1, 8, 16]
+    assert second.weights[0, 0, 0].tolist() == [1, 1 / 8, 1 / 16]

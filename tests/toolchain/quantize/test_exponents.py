@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import Conv, Dense
 from edgemeta.toolchain.quantize.exponents import least_exponents, magnitudes, nearest
 
 ROWS = hnp.arrays(
@@ -64,7 +64,7 @@ def test_trained_layers_have_the_same_exponents_with_five_bits_and_others_with_t
     """What decision 66 says: 5 bits cover the weights either way, 3 bits do not."""
     for network in ("resnet8-cifar10-float", str(repository / "benchmarks/models/resnet20-cifar10-float.safetensors")):
         layers = [each for each in load_float_model(find(network)).layers if isinstance(each, Conv | Dense)]
-        rows = [layer.weight.reshape(1, -1).astype(np.float64) for layer in layers]
+        rows = [layer.weights.reshape(1, -1).astype(np.float64) for layer in layers]
         for bits, differ in ((5, 0), (3, len(rows))):
             found = [least_exponents(row, bits, "max") != least_exponents(row, bits, "mse") for row in rows]
             assert sum(map(bool, found)) == differ

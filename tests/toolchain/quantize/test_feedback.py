@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.float_model.graph import Conv, Dense
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.feedback import (
     _COLUMNS,
@@ -91,7 +91,7 @@ def test_a_layer_is_factored_once_for_all_scales(monkeypatch: pytest.MonkeyPatch
     factored: list[int] = []
     cholesky = np.linalg.cholesky
     monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: factored.append(len(matrix)) or cholesky(matrix))
-    core = Dense("d", "input", np.random.default_rng(3).normal(0, 1, (4, 30)).astype(np.float32))
+    core = Dense("d", "input", weights=np.random.default_rng(3).normal(0, 1, (4, 30)).astype(np.float32))
     plain_weights = LayerWeights([Block(core, None, None, "d", "d")])
     weights = plain_weights.with_moments({"d": moments_of(np.random.default_rng(5), 1, 30)})
     results = [weights.integers("d", True, np.full(4, least)).values for least in (0.0, 0.1, 0.2)]
@@ -102,7 +102,7 @@ def test_a_layer_is_factored_once_for_all_scales(monkeypatch: pytest.MonkeyPatch
 
 def test_the_smallest_layers_come_first_within_the_memory() -> None:
     def block(name: str, inputs: int) -> Block:
-        return Block(Conv(name, "input", np.zeros((1, 1, 1, inputs), np.float32)), None, None, name, name)
+        return Block(Conv(name, "input", weights=np.zeros((1, 1, 1, inputs), np.float32)), None, None, name, name)
 
     assert affordable([block("huge", 5000), block("small", 10), block("large", 4000)]) == {"small", "large"}
 
@@ -111,5 +111,5 @@ def test_the_smallest_layers_come_first_within_the_memory() -> None:
 def test_the_windows_of_an_image_come_from_every_column(most: int) -> None:
     """Each element is its column's number: even steps through a map of 16 columns would meet few of them."""
     columns = np.broadcast_to(np.arange(16, dtype=np.float32)[:, None], (4, 16, 16, 1))
-    rows = _windows(Conv("c", "input", np.ones((1, 1, 1, 1), np.float32)), columns, most)
+    rows = _windows(Conv("c", "input", weights=np.ones((1, 1, 1, 1), np.float32)), columns, most)
     assert len(np.unique(rows)) >= min(most, 16) * 3 // 4

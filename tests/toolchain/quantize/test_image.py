@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import encode
+from edgemeta.model.float_reference import network_input
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.preprocess import preprocess
-from edgemeta.toolchain.float_model.forward import network_input
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import quantize_auto
 from edgemeta.toolchain.quantize.image import image_integers, image_table, image_type
 

@@ -7,9 +7,10 @@ import pytest
 
 from edgemeta.model import layers as q
 from edgemeta.model.file import encode
+from edgemeta.model.float_reference import all_tensors, network_input
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Detection, DetectionLevel
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Events
@@ -58,9 +59,9 @@ def test_outputs_of_a_head_are_accumulators_with_a_step_for_each_channel(images:
     rng = np.random.default_rng(4)
     weight = (rng.normal(0, 0.3, (6, 1, 1, 3)) * np.logspace(0, 3, 6).reshape(6, 1, 1, 1)).astype(np.float32)
     layers = (
-        Conv("classes", "input", weight, rng.normal(0, 1, 6).astype(np.float32)),
-        Conv("objectness", "input", weight[:1]),
-        Conv("boxes", "input", weight[2:]),
+        Conv("classes", "input", weights=weight, bias=rng.normal(0, 1, 6).astype(np.float32)),
+        Conv("objectness", "input", weights=weight[:1]),
+        Conv("boxes", "input", weights=weight[2:]),
     )
     model = FloatModel("m", (32, 32, 3), layers, ("boxes", "objectness", "classes"), detection(objectness="objectness"))
     inputs = images(model)
@@ -80,7 +81,10 @@ def test_outputs_of_a_head_are_accumulators_with_a_step_for_each_channel(images:
 
 def test_an_output_that_is_read_again_has_eight_bits(images: Any) -> None:
     weight = np.full((4, 1, 1, 3), 0.2, np.float32)
-    layers = (Conv("boxes", "input", weight), Conv("classes", "boxes", np.ones((6, 1, 1, 4), np.float32)))
+    layers = (
+        Conv("boxes", "input", weights=weight),
+        Conv("classes", "boxes", weights=np.ones((6, 1, 1, 4), np.float32)),
+    )
     model = FloatModel("m", (32, 32, 3), layers, ("boxes", "classes"), detection())
     integer = Prepared(model, images(model), Events()).builder(Choice("minmax", "multiplier")).build()
     assert [layer.output.bits for layer in integer.layers] == [8, 32]

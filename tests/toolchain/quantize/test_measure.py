@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.data.boxed_images import load_boxed_images, save_boxed_images
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
-from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.binary import BinaryBoxesMeasured, BinaryScheme
 from edgemeta.toolchain.quantize.calibration import Calibration

@@ -11,28 +11,19 @@ from hypothesis import strategies as st
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
-from edgemeta.model.graph import Model
+from edgemeta.model.float_reference import all_tensors, network_input
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Add, AveragePool, BatchNorm, Conv, Dense, GlobalAverage, MaxPool, Relu, Upsample
 from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import (
-    Add,
-    BatchNorm,
-    Conv,
-    Dense,
-    FloatModel,
-    GlobalAverage,
-    Pool,
-    Relu,
-    Upsample,
-)
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.multiplier_free import multiplier_free, shifted_sum
 from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.run import integer_session
-from tests.toolchain.conftest import conv, norm, trace
+from tests.float_networks import conv, norm
+from tests.toolchain.conftest import trace
 
 
 def rounded(weight: Any) -> tuple[Any, PowerOfTwoWeights]:
@@ -58,14 +49,24 @@ def network() -> FloatModel:
         conv("c1", "r0", (8, 3, 3, 1), rng, bias=rng.normal(0, 0.3, 8).astype(np.float32), padding=pad, groups=8),
         Add("a1", ("r0", "c1")),
         Relu("r1", "a1"),
-        Pool("m", "r1", "max", (2, 2), (2, 2)),
-        Pool("p", "m", "average", (3, 3), (2, 2), pad),
+        MaxPool("m", "r1", kernel=(2, 2), stride=(2, 2)),
+        AveragePool("p", "m", kernel=(3, 3), stride=(2, 2), padding=pad),
         conv("c2", "p", (12, 1, 1, 8), rng, dilation=(1, 1)),
         norm("n2", "c2", 12, rng),
         GlobalAverage("g", "n2"),
-        Dense("d", "g", rng.normal(0, 0.4, (9, 12)).astype(np.float32), rng.normal(0, 1, 9).astype(np.float32)),
+        Dense(
+            "d",
+            "g",
+            weights=rng.normal(0, 0.4, (9, 12)).astype(np.float32),
+            bias=rng.normal(0, 1, 9).astype(np.float32),
+        ),
         Relu("rd", "d"),
-        Dense("out", "rd", rng.normal(0, 0.4, (10, 9)).astype(np.float32), rng.normal(0, 1, 10).astype(np.float32)),
+        Dense(
+            "out",
+            "rd",
+            weights=rng.normal(0, 0.4, (10, 9)).astype(np.float32),
+            bias=rng.normal(0, 1, 10).astype(np.float32),
+        ),
     )
     return FloatModel("free", (32, 32, 3), layers, ("out",), Classification(tuple("abcdefghij")))
 
@@ -75,8 +76,8 @@ def made(model: FloatModel, images: Any) -> tuple[FloatModel, Model]:
     layers, codes = [], {}
     for layer in model.layers:
         if isinstance(layer, Conv | Dense):
-            weight, codes[layer.name] = rounded(layer.weight)
-            layer = replace(layer, weight=weight)
+            weight, codes[layer.name] = rounded(layer.weights)
+            layer = replace(layer, weights=weight)
         layers.append(layer)
     exact = replace(model, layers=tuple(layers))
     return exact, multiplier_free(exact, codes, Statistics(exact, blocks_of(exact), images(exact)))
@@ -121,11 +122,11 @@ def test_one_channel_by_hand(images: Any) -> None:
     """One 1x1 convolution 0.5 x, batch norm 2 y + 1, ReLU: y = clamp(x + 1), both in steps of 1 / 128."""
     one = np.ones(1, np.float32)
     layers = (
-        Conv("c", "input", np.array([0.5, 0, 0], np.float32).reshape(1, 1, 1, 3)),
+        Conv("c", "input", weights=np.array([0.5, 0, 0], np.float32).reshape(1, 1, 1, 3)),
         BatchNorm("n", "c", 2 * one, one, 0 * one, one, 0.0),
         Relu("r", "n"),
         GlobalAverage("g", "r"),
-        Dense("d", "g", np.ones((2, 1), np.float32)),
+        Dense("d", "g", weights=np.ones((2, 1), np.float32)),
     )
     _, integer = made(FloatModel("one", (32, 32, 3), layers, ("d",), Classification(("a", "b"))), images)
     first = integer.layers[0]
@@ -154,8 +155,8 @@ def test_sums_are_exact_ratios(a: int, b: int, out: int) -> None:
 
 
 def test_other_layers_and_scales_are_refused(images: Any) -> None:
-    dense = Dense("d", "g", np.ones((2, 3), np.float32))
-    layers = (Upsample("up", "input", (2, 2)), GlobalAverage("g", "up"), dense)
+    dense = Dense("d", "g", weights=np.ones((2, 3), np.float32))
+    layers = (Upsample("up", "input", factor=(2, 2)), GlobalAverage("g", "up"), dense)
     with pytest.raises(QuantizeError, match="layer 'up' is a Upsample, which scheme incremental does not have"):
         made(FloatModel("up", (32, 32, 3), layers, ("d",), Classification(("a", "b"))), images)
     types = [q.TensorType((1, 1, 1), scale=scale) for scale in (0.5, 0.3, 1.0)]

@@ -9,19 +9,12 @@ import pytest
 from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.file import encode
+from edgemeta.model.float_reference import logits
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Add, BatchNorm, Conv, Dense, GlobalAverage, Relu
 from edgemeta.model.tasks import Classification
 from edgemeta.tasks.classification import logits_of
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import logits
-from edgemeta.toolchain.float_model.graph import (
-    Add,
-    BatchNorm,
-    Conv,
-    Dense,
-    FloatModel,
-    GlobalAverage,
-    Relu,
-)
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.rescale import rescaled
 
@@ -35,15 +28,20 @@ def residual(rng: np.random.Generator) -> FloatModel:
 
     pad = (1, 1, 1, 1)
     layers = (
-        Conv("conv0", "input", rng.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32), padding=pad),
+        Conv("conv0", "input", weights=rng.normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32), padding=pad),
         norm("bn0", "conv0"),
         Relu("relu0", "bn0"),
-        Conv("conv1", "relu0", rng.normal(0, 0.3, (4, 3, 3, 4)).astype(np.float32), padding=pad),
+        Conv("conv1", "relu0", weights=rng.normal(0, 0.3, (4, 3, 3, 4)).astype(np.float32), padding=pad),
         norm("bn1", "conv1"),
         Add("add", ("relu0", "bn1")),
         Relu("relu", "add"),
         GlobalAverage("pool", "relu"),
-        Dense("fc", "pool", rng.normal(0, 0.5, (5, 4)).astype(np.float32), rng.normal(0, 1, 5).astype(np.float32)),
+        Dense(
+            "fc",
+            "pool",
+            weights=rng.normal(0, 0.5, (5, 4)).astype(np.float32),
+            bias=rng.normal(0, 1, 5).astype(np.float32),
+        ),
     )
     return FloatModel("piece", (8, 8, 3), layers, ("fc",), Classification(tuple("abcde")))
 
@@ -53,7 +51,7 @@ def by_hand(model: FloatModel, image: Any) -> list[int]:
     conv0, bn0, _, conv1, bn1, _, _, _, fc = model.layers
 
     def weights(layer: Any) -> Any:
-        return np.clip(np.floor(layer.weight.astype(np.float64) * 32 + 0.5), -128, 127).astype(int)
+        return np.clip(np.floor(layer.weights.astype(np.float64) * 32 + 0.5), -128, 127).astype(int)
 
     def convolve(x: Any, layer: Any, shift: int, norm: Any, relu: bool) -> Any:
         w = weights(layer)
@@ -114,7 +112,7 @@ def test_other_preprocessing_is_refused(every_layer: FloatModel) -> None:
 def test_adding_the_image_is_refused() -> None:
     weight = np.eye(3, dtype=np.float32).reshape(3, 1, 1, 3)
     layers = (
-        Conv("c", "input", weight),
+        Conv("c", "input", weights=weight),
         Add("a", ("c", "input")),
         GlobalAverage("g", "a"),
     )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.paper import PaperScheme

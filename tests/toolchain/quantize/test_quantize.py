@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.errors import ModelError
 from edgemeta.model.file import encode, load
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
 from edgemeta.toolchain.data.dataset import Dataset
-from edgemeta.toolchain.errors import DataError, FloatModelError, QuantizeError
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
+from edgemeta.toolchain.errors import DataError, QuantizeError
 from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.events import Events
@@ -118,6 +119,6 @@ def test_unsupported_models_are_refused(files: tuple[Path, Path, Path], tmp_path
         quantize(source, out, PaperScheme(), labelled=LabelledFiles(tmp_path / "two.npz"))
     with pytest.raises(QuantizeError, match=r"none\.npz does not exist, expected a data set, a folder of pictures"):
         quantize(source, out, AutoScheme(Calibration(tmp_path / "none.npz")))
-    with pytest.raises(FloatModelError, match="not a complete safetensors file"):
+    with pytest.raises(ModelError, match="not a complete safetensors file"):
         quantize(data, out, PaperScheme())
     assert not out.exists()

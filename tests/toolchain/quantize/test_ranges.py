@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.float_reference import all_tensors, network_input
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.float_model.forward import all_tensors, network_input
-from edgemeta.toolchain.float_model.graph import Conv, FloatModel
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.ranges import BINS, RANGE_RULES, Histogram, Statistics, choose_range, tensor_type
 
@@ -162,7 +163,11 @@ def test_ranges_reach_and_means(every_layer: FloatModel, images: Any, pixels: An
 def test_infinite_tensors_are_refused(images: Any) -> None:
     weight = np.full((1, 1, 1, 3), 3e38, np.float32)
     model = FloatModel(
-        "m", (32, 32, 3), (Conv("c", "input", weight), Conv("d", "c", weight[..., :1])), ("d",), Embedding()
+        "m",
+        (32, 32, 3),
+        (Conv("c", "input", weights=weight), Conv("d", "c", weights=weight[..., :1])),
+        ("d",),
+        Embedding(),
     )
     with pytest.raises(QuantizeError, match="becomes infinite on the calibration images"), np.errstate(all="ignore"):
         Statistics(model, blocks_of(model), images(model))

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.float_reference import all_tensors
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Concat, Conv, Dense, GlobalAverage, Relu
 from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.data.frames import ArrayFrames
-from edgemeta.toolchain.errors import FloatModelError, QuantizeError
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.forward import all_tensors
-from edgemeta.toolchain.float_model.graph import Concat, Conv, Dense, FloatModel, GlobalAverage, Relu
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.auto import AutoScheme, quantize_auto
 from edgemeta.toolchain.quantize.binary import BinaryScheme, quantize_binary
 from edgemeta.toolchain.quantize.blocks import blocks_of
@@ -75,16 +77,16 @@ def network(*layers: Any, shape: tuple[int, int, int] = (6, 6, 3)) -> FloatModel
 
 
 def test_padding_that_reaches_the_kernel_is_refused_by_the_check(tmp_path: Path) -> None:
-    wide = Conv("wide", "input", np.ones((2, 1, 1, 3), np.float32), padding=(1, 1, 1, 1))
-    with pytest.raises(FloatModelError, match=r"layer 'wide': the padding's rows is 1, expected 0 \.\. 0"):
+    wide = Conv("wide", "input", weights=np.ones((2, 1, 1, 3), np.float32), padding=(1, 1, 1, 1))
+    with pytest.raises(ModelError, match=r"layer 'wide': the padding's rows is 1, expected 0 \.\. 0"):
         save_float_model(network(wide, GlobalAverage("out", "wide")), tmp_path / "net.safetensors")
 
 
 def dead(bias: float, weight: float) -> FloatModel:
     """A channel that its bias switches off, or whose weights are next to nothing, beside one that lives."""
     weights = np.stack([np.full((3, 3, 3), weight), np.full((3, 3, 3), 0.1)]).astype(np.float32)
-    conv = Conv("conv", "input", weights, np.array([bias, 0.5], np.float32), padding=(1, 1, 1, 1))
-    return network(conv, Relu("relu", "conv"), Dense("out", "relu", np.ones((2, 72), np.float32)))
+    conv = Conv("conv", "input", weights=weights, bias=np.array([bias, 0.5], np.float32), padding=(1, 1, 1, 1))
+    return network(conv, Relu("relu", "conv"), Dense("out", "relu", weights=np.ones((2, 72), np.float32)))
 
 
 @pytest.mark.parametrize("bias", [0.0, -1e3, -1e12, 1e3])
@@ -98,7 +100,7 @@ def test_a_channel_that_is_dead_or_nearly(bias: float, weight: float) -> None:
 
 def test_sums_of_many_products_stay_in_int32() -> None:
     """A dense layer of 90,000 equal weights of both signs."""
-    model = network(Dense("out", "input", np.full((2, 90_000), 0.5, np.float32)), shape=(100, 300, 3))
+    model = network(Dense("out", "input", weights=np.full((2, 90_000), 0.5, np.float32)), shape=(100, 300, 3))
     model = replace(model, mean=(0.0,), scale=(255.0,))
     images = PreparedImages(model, ArrayFrames(images_of(model), "test"))
     decode(encode(quantize_auto(model, images, ("minmax",)).model))
@@ -106,20 +108,20 @@ def test_sums_of_many_products_stay_in_int32() -> None:
 
 
 def test_the_image_joined_to_itself() -> None:
-    model = network(Concat("both", ("input", "input")), Dense("out", "both", np.ones((2, 216), np.float32)))
+    model = network(Concat("both", ("input", "input")), Dense("out", "both", weights=np.ones((2, 216), np.float32)))
     images = PreparedImages(model, ArrayFrames(images_of(model), "test"))
     decode(encode(quantize_auto(model, images, ("mse",)).model))
 
 
 def test_numbers_that_are_too_great_are_named() -> None:
-    model = network(Dense("out", "input", np.full((2, 108), 1e17, np.float32)))
+    model = network(Dense("out", "input", weights=np.full((2, 108), 1e17, np.float32)))
     with pytest.raises(QuantizeError, match=r"net: tensor 'out' becomes as great as .* expected at most 1\.1259e\+15"):
         Statistics(model, blocks_of(model), PreparedImages(model, ArrayFrames(images_of(model), "test")))
 
 
 def test_what_no_integer_network_can_have_is_refused_before_calibration(tmp_path: Path) -> None:
     """There are no images at all."""
-    layers = GlobalAverage("mean", "input"), Dense("out", "mean", np.ones((2, 3), np.float32))
+    layers = GlobalAverage("mean", "input"), Dense("out", "mean", weights=np.ones((2, 3), np.float32))
     save_float_model(network(*layers, shape=(8000, 6000, 3)), tmp_path / "net.safetensors")
     calibration = Calibration(tmp_path / "none")
     schemes: tuple[Scheme, ...] = (AutoScheme(calibration), BinaryScheme(calibration))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from edgemeta.model import reference
+from edgemeta.model.float_reference import logits
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import BatchNorm, Conv, Dense, GlobalAverage, Relu
 from edgemeta.model.tasks import Classification
 from edgemeta.tasks.classification import logits_of
-from edgemeta.toolchain.float_model.forward import logits
-from edgemeta.toolchain.float_model.graph import BatchNorm, Conv, Dense, FloatModel, GlobalAverage, Relu
 from edgemeta.toolchain.quantize.paper import quantize_paper
 from edgemeta.toolchain.quantize.rescale import _excess, rescaled
 
@@ -28,10 +29,10 @@ def test_the_float_network_is_unchanged(every_layer: FloatModel, pixels: Any) ->
 def lopsided(rng: np.random.Generator, spread: float) -> FloatModel:
     """Conv, batch norm, ReLU, mean, dense; `spread` is the standard deviation of the convolution's weights."""
     weight = (rng.normal(0, spread, (8, 3, 3, 3))).astype(np.float32)
-    conv = Conv("c", "input", weight, padding=(1, 1, 1, 1))
+    conv = Conv("c", "input", weights=weight, padding=(1, 1, 1, 1))
     ones, zeros = np.ones(8, np.float32), np.zeros(8, np.float32)
     variance = np.full(8, 27 * spread**2 * 0.1, np.float32)
-    dense = Dense("out", "g", rng.normal(0, 1, (5, 8)).astype(np.float32))
+    dense = Dense("out", "g", weights=rng.normal(0, 1, (5, 8)).astype(np.float32))
     layers = (conv, BatchNorm("n", "c", ones, zeros, zeros, variance), Relu("r", "n"), GlobalAverage("g", "r"), dense)
     return FloatModel("m", (32, 32, 3), layers, ("out",), Classification(tuple("abcde")))
 
@@ -54,10 +55,10 @@ def test_rescaling_saves_sums_beyond_the_formats(pixels: Any, spread: float) -> 
 def test_dead_channels_are_not_changed(every_layer: FloatModel) -> None:
     first = every_layer.layers[0]
     assert isinstance(first, Conv)
-    dead = replace(first, weight=first.weight * np.array([0.0] + [1.0] * 7, np.float32).reshape(8, 1, 1, 1))
+    dead = replace(first, weights=first.weights * np.array([0.0] + [1.0] * 7, np.float32).reshape(8, 1, 1, 1))
     changed = rescaled(replace(every_layer, layers=(dead, *every_layer.layers[1:])), 5, 3).layers[0]
     assert isinstance(changed, Conv)
-    assert (changed.weight[0] == 0).all()
+    assert (changed.weights[0] == 0).all()
 
 
 def test_excess_of_a_normal() -> None:

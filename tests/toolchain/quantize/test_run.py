@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.model.graph import Model
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins import registry
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Session
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.quantize import run
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.binary import BinaryScheme

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.model.layers import TensorType
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Concat, Conv, Function, GlobalAverage, MaxPool, Slice, TensorType
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Embedding
-from edgemeta.toolchain.float_model.graph import Concat, Conv, FloatModel, Function, GlobalAverage, Pool, Slice
-from edgemeta.toolchain.float_model.shapes import check
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.ranges import Histogram, RangeRule, Statistics
@@ -18,7 +18,7 @@ from edgemeta.toolchain.quantize.types import power_type, tensor_types
 def types_of(model: FloatModel, images: Any, rule: RangeRule = "minmax") -> tuple[dict[str, TensorType], Statistics]:
     blocks = blocks_of(model)
     statistics = Statistics(model, blocks, images(model))
-    return tensor_types(image_type(model), check(model, "m"), blocks, statistics, rule), statistics
+    return tensor_types(image_type(model), prove_float(model, "m"), blocks, statistics, rule), statistics
 
 
 def quantization(kind: TensorType) -> tuple[bool, int, float]:
@@ -44,9 +44,9 @@ def test_a_concatenation_of_parts_of_the_image_keeps_its_type(imported_layers: F
 def test_the_image_beside_other_tensors_is_requantized(images: Any) -> None:
     weight = np.full((4, 1, 1, 3), 2.0, np.float32)
     layers = (
-        Conv("c", "input", weight),
+        Conv("c", "input", weights=weight),
         Concat("j", ("c", "input")),
-        Conv("out", "j", np.ones((1, 1, 1, 7), np.float32)),
+        Conv("out", "j", weights=np.ones((1, 1, 1, 7), np.float32)),
         GlobalAverage("g", "out"),
     )
     types, _ = types_of(FloatModel("m", (32, 32, 3), layers, ("g",), Embedding()), images)
@@ -58,12 +58,12 @@ def test_a_narrow_tensor_that_others_read_keeps_its_own_type(images: Any) -> Non
     weight = np.zeros((4, 1, 1, 3), np.float32)
     weight[:, 0, 0, 0] = 1
     layers = (
-        Conv("wide", "input", 9 * weight),
-        Conv("narrow", "input", weight),
+        Conv("wide", "input", weights=9 * weight),
+        Conv("narrow", "input", weights=weight),
         Concat("j", ("wide", "narrow")),
-        Conv("other", "narrow", np.ones((1, 1, 1, 4), np.float32)),
-        Pool("pooled", "j", "max", (2, 2), (2, 2)),
-        Conv("out", "pooled", np.ones((1, 1, 1, 8), np.float32)),
+        Conv("other", "narrow", weights=np.ones((1, 1, 1, 4), np.float32)),
+        MaxPool("pooled", "j", kernel=(2, 2), stride=(2, 2)),
+        Conv("out", "pooled", weights=np.ones((1, 1, 1, 8), np.float32)),
         GlobalAverage("g1", "out"),
         GlobalAverage("g2", "other"),
         Concat("last", ("g1", "g2")),

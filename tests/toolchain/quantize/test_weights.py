@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from edgemeta.toolchain.float_model.graph import Conv, Dense
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded
 
 
 def weights_of(weight: np.ndarray) -> LayerWeights:
-    core = Conv("c", "input", weight) if weight.ndim == 4 else Dense("c", "input", weight)
+    core = Conv("c", "input", weights=weight) if weight.ndim == 4 else Dense("c", "input", weights=weight)
     return LayerWeights([Block(core, None, None, "c", "c")])
 
 

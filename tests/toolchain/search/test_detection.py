@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
+from edgemeta.model.float_file import save_float_model
+from edgemeta.model.layers import GlobalAverage
 from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.data.boxed_images import save_boxed_images
 from edgemeta.toolchain.errors import DataError, SearchError
-from edgemeta.toolchain.float_model.file import save_float_model
-from edgemeta.toolchain.float_model.graph import GlobalAverage
 from edgemeta.toolchain.search.config import SearchConfig, load_search
 from edgemeta.toolchain.search.evaluator import prepare
 from edgemeta.toolchain.search.report import html

@@ -11,14 +11,15 @@ import pytest
 import yaml
 
 from edgemeta.model import reference
+from edgemeta.model.errors import ModelError
 from edgemeta.model.file import load
-from edgemeta.model.layers import Conv, Dense
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Conv, Dense, GlobalAverage
 from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, Embedding
 from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.errors import FloatModelError, SearchError
-from edgemeta.toolchain.float_model import graph
+from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import SearchConfig
 from edgemeta.toolchain.search.result import best, outcomes
 from edgemeta.toolchain.search.run import search
@@ -26,7 +27,7 @@ from edgemeta.toolchain.search.training_file import training_config, write_train
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.float_model.file import save_float_model  # noqa: E402
+from edgemeta.model.float_file import save_float_model  # noqa: E402
 from edgemeta.toolchain.simulate.training.config import load_config  # noqa: E402
 from edgemeta.toolchain.simulate.training.exported import export_run  # noqa: E402
 from edgemeta.toolchain.simulate.training.train import train_simulated  # noqa: E402
@@ -102,10 +103,10 @@ def test_a_residual_network_from_elsewhere_is_not_trained_here() -> None:
     """It has as many convolutions as ResNet-8, with names of its own and batch norms folded."""
     names = ["input", *(f"block_{number}" for number in range(9))]
     weight = np.ones((3, 1, 1, 3), np.float32)
-    blocks = [graph.Conv(name, source, weight) for source, name in pairwise(names)]
-    end = graph.GlobalAverage("mean", names[-1]), graph.Dense("logits", "mean", weight[:, 0, 0])
-    model = graph.FloatModel("elsewhere", (24, 24, 3), (*blocks, *end), ("logits",), Classification(LABELS))
-    with pytest.raises(FloatModelError, match="elsewhere: is no network that `edgemeta train` makes"):
+    blocks = [Conv(name, source, weights=weight) for source, name in pairwise(names)]
+    end = GlobalAverage("mean", names[-1]), Dense("logits", "mean", weights=weight[:, 0, 0])
+    model = FloatModel("elsewhere", (24, 24, 3), (*blocks, *end), ("logits",), Classification(LABELS))
+    with pytest.raises(ModelError, match="elsewhere: is no network that `edgemeta train` makes"):
         design_of(model, "elsewhere")
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgemeta.model.file import load
-from edgemeta.toolchain.float_model.file import save_float_model
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.objective import bits_of
 from edgemeta.toolchain.search.result import best, outcomes, save_chosen

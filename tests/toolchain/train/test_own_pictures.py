@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from edgemeta.model.errors import ModelError
+from edgemeta.model.float_file import load_float_model
 from edgemeta.toolchain.data.dataset import load_dataset
-from edgemeta.toolchain.errors import CheckpointError, DataError, FloatModelError, RecipeError
-from edgemeta.toolchain.float_model.file import load_float_model
+from edgemeta.toolchain.errors import CheckpointError, DataError, RecipeError
 from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.train.designs import Wishes
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
@@ -120,7 +121,7 @@ def test_it_starts_from_the_weights_of_another_network(
     assert larger.size == 48
     with pytest.raises(RecipeError, match="depth is 14, expected 8, which the weights to start from have"):
         learn(start=start, epochs=1, wishes=Wishes(depth=14), folder=tmp_path / "run4")
-    with pytest.raises(FloatModelError, match="expected a float model of this program"):
+    with pytest.raises(ModelError, match="expected a float model of this program"):
         learn(start="resnet8-cifar10", epochs=1, folder=tmp_path / "run4")
 
 
@@ -133,7 +134,7 @@ def test_the_first_weights_are_those_of_the_start(learn: Callable[..., PicturesR
     for one, other in zip(first.layers, second.layers, strict=True):
         if hasattr(one, "weight") and one.name.startswith("conv"):
             cosine = float(
-                (one.weight * other.weight).sum() / np.linalg.norm(one.weight) / np.linalg.norm(other.weight)
+                (one.weights * other.weights).sum() / np.linalg.norm(one.weights) / np.linalg.norm(other.weights)
             )
             assert cosine > 0.9, one.name
 

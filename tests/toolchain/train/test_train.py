@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgemeta.model.float_file import load_float_model
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.errors import CheckpointError, DataError, MissingExtraError, RecipeError
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.train.train import train
 
 RECIPE = """

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.float_reference import logits
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.forward import logits
 from edgemeta.toolchain.train.batches import network_input
 from tools.backbone.recipe import BackboneRecipe
 from tools.backbone.student import Student

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.float_reference import logits
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS
 from edgemeta.toolchain.errors import CheckpointError
-from edgemeta.toolchain.float_model.file import load_float_model, save_float_model
-from edgemeta.toolchain.float_model.forward import logits
 from tools.backbone.export import SIDE, export_backbone
 from tools.backbone.recipe import BackboneRecipe
 from tools.backbone.train import Pictures, scaled_to, train_backbone

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from edgemeta.model.layers import Conv, Float32, FloatLayer
 from edgemeta.model.tasks import Detection, DetectionLevel
-from edgemeta.toolchain.float_model.graph import Conv, FloatLayer
 from edgemeta.toolchain.importer.heads.levels import HeadError, Heads, Level
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 
@@ -68,16 +68,16 @@ def outputs_of(task: Detection) -> tuple[str, ...]:
     )
 
 
-def _conv(layers: dict[str, FloatLayer], names: dict[str, str], tensor: str) -> Conv:
+def _conv(layers: dict[str, FloatLayer], names: dict[str, str], tensor: str) -> Conv[Float32]:
     layer = layers[names[tensor]]
     if not isinstance(layer, Conv):
         raise HeadError(f"output {tensor!r} is made by a {type(layer).__name__} layer, expected a convolution: name it")
     return layer
 
 
-def _split(conv: Conv, level: Level) -> tuple[Conv, Conv, Conv]:
+def _split(conv: Conv[Float32], level: Level) -> tuple[Conv[Float32], Conv[Float32], Conv[Float32]]:
     """Boxes, objectness and classes; all channels of an anchor stay together."""
-    channels = np.arange(len(conv.weight)).reshape(len(level.anchors), -1)
+    channels = np.arange(len(conv.real_weights)).reshape(len(level.anchors), -1)
     return (
         _part(conv, "boxes", channels[:, :4]),
         _part(conv, "objectness", channels[:, 4:5]),
@@ -85,15 +85,15 @@ def _split(conv: Conv, level: Level) -> tuple[Conv, Conv, Conv]:
     )
 
 
-def _without_background(conv: Conv, anchors: int) -> Conv:
-    channels = np.arange(len(conv.weight)).reshape(anchors, -1)
+def _without_background(conv: Conv[Float32], anchors: int) -> Conv[Float32]:
+    channels = np.arange(len(conv.real_weights)).reshape(anchors, -1)
     return replace(_part(conv, "", channels[:, 1:]), name=conv.name)
 
 
-def _part(conv: Conv, what: str, channels: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Conv:
+def _part(conv: Conv[Float32], what: str, channels: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Conv[Float32]:
     """The convolution that gives some output channels of another one."""
     if conv.groups != 1:
         raise HeadError(f"convolution {conv.name!r} has {conv.groups} groups, expected 1")
     chosen = channels.ravel()
     bias = None if conv.bias is None else conv.bias[chosen]
-    return replace(conv, name=f"{conv.name}.{what}", weight=conv.weight[chosen], bias=bias)
+    return replace(conv, name=f"{conv.name}.{what}", weights=conv.real_weights[chosen], bias=bias)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgemeta.model.callbacks import Report
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.apart import check_apart
 from edgemeta.toolchain.data.dataset import Dataset, load_dataset
 from edgemeta.toolchain.errors import DataError
-from edgemeta.toolchain.float_model.file import load_float_model
-from edgemeta.toolchain.float_model.graph import FloatModel
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.run_folder import data_digest
@@ -64,7 +64,7 @@ def open_job(config: TrainingConfig, data: Path, test: Path, report: Report) -> 
 
 
 def _design(config: TrainingConfig, start: FloatModel | None, images: Dataset) -> Design:
-    """That of the config; without one, that of `start`. Raises SimulateError, FloatModelError."""
+    """That of the config; without one, that of `start`. Raises SimulateError, ModelError."""
     given = None if start is None else design_of(start, str(config.start))
     size, classes = images.x.shape[1], len(images.labels)
     if config.network is None and given is not None:

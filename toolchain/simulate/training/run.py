@@ -38,7 +38,7 @@ _TEST_BATCH = 500
 
 
 def simulated_network(job: Job, workers: Workers) -> TorchNetwork:
-    """The network under the config's rules, with its first weights. Raises SimulateError, FloatModelError."""
+    """The network under the config's rules, with its first weights. Raises SimulateError, ModelError."""
     config = job.config
     torch.manual_seed(config.seed)
     network = network_of(job.design, job.start, str(config.start))

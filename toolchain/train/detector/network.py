@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import Concat, Conv, Upsample
 from edgemeta.model.tasks import Detection, DetectionLevel
-from edgemeta.toolchain.float_model.graph import INPUT, Concat, Conv, Upsample
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.network_builder import NetworkBuilder, filters
 
@@ -44,7 +45,7 @@ def tiny_yolo(size: int, width: float, task: Detection) -> TorchNetwork:
     coarse = net.relu(net.convolution(x, channels[4], channels[5], 3, 1))
     _add_head(net, coarse, channels[5], task, task.levels[0])
     x = net.relu(net.convolution(x, channels[4], channels[3], 1, 1))
-    x = net.add(Concat("joined", (net.add(Upsample("doubled", x, (2, 2))), fine)))
+    x = net.add(Concat("joined", (net.add(Upsample("doubled", x, factor=(2, 2))), fine)))
     x = net.relu(net.convolution(x, channels[3] + channels[4], channels[4], 3, 1))
     _add_head(net, x, channels[4], task, task.levels[1])
     outputs = tuple(name for level in task.levels for name in outputs_of(level))
@@ -57,7 +58,7 @@ def _add_head(net: NetworkBuilder, x: str, channels: int, task: Detection, level
         drawn = nn.Conv2d(channels, count, 1)
         nn.init.normal_(drawn.weight, std=0.01)
         bias = 0.0 if part == "boxes" else math.log(_FIRST_SCORE / (1 - _FIRST_SCORE))
-        net.add(Conv(name, x, filters(drawn), np.full(count, bias, np.float32)))
+        net.add(Conv(name, x, weights=filters(drawn), bias=np.full(count, bias, np.float32)))
 
 
 def outputs_of(level: DetectionLevel) -> tuple[str, str, str]:

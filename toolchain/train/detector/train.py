@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from edgemeta.model.callbacks import Report
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.data.boxed_images import boxed_part, load_boxed_images, save_boxed_images
 from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
-from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.detector.recipe import load_detector_recipe
 from edgemeta.toolchain.train.requirements import require_torch

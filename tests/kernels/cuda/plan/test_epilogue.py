@@ -80,7 +80,7 @@ def test_additions(
     a: TensorType, b: TensorType, y: TensorType, ma: int, mb: int, shift: int, own_is_first: bool
 ) -> None:
     """The device's formula modulo 2**32 against that of model/layers/types.py, on the ends and on random integers."""
-    add = Add("add", ("a", "b"), y, (ma, mb), shift, y.lo, y.hi)
+    add = Add("add", ("a", "b"), y, multipliers=(ma, mb), shift=shift, lo=y.lo, hi=y.hi)
     own = 0 if own_is_first else 1
     defines = dict(addition_defines(add, own, Tensors({"a": a, "b": b, "add": y}, frozenset())))
     rng = np.random.default_rng(ma ^ mb)

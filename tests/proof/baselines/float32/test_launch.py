@@ -13,8 +13,8 @@ from edgemeta.kernels.cuda.compile.compiler import CompilerError, wheel_compiler
 from edgemeta.kernels.cuda.compile.resources import violations
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.kernels.lowering.steps import UnsupportedError
+from edgemeta.model.float_file import load_float_model
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta_proof.baselines.float32.launch import FloatConv, FloatHead, float_plan
 from edgemeta_proof.baselines.float32.paper import paper_float_plan
 from tests.conformance.networks import assert_equal_outputs

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgemeta.model.errors import ModelError
+from edgemeta.model.float_file import save_float_model
 from edgemeta.toolchain.errors import CheckpointError, DataError, SimulateError
-from edgemeta.toolchain.float_model.file import save_float_model
 from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.simulate.training.train import SimulatedTraining, train_simulated
 
@@ -84,7 +85,7 @@ def test_a_float_model_to_start_from(
     trained = train(wide, coloured, tmp_path / "started")
     plain = train(write_config(network={"depth": 8}, epochs=1, lr=1e-9), coloured, tmp_path / "plain")
     assert trained.sha256 != plain.sha256
-    with pytest.raises(ValueError, match=r"resnet8-cifar10-float: conv0\.weight has shape .*, expected"):
+    with pytest.raises(ModelError, match=r"resnet8-cifar10-float: conv0\.weight has shape .*, expected"):
         train(write_config(start="resnet8-cifar10-float"), coloured, tmp_path / "narrow")
 
 

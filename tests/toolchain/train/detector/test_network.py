@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from edgemeta.model.float_reference import normalized, outputs
 from edgemeta.tasks.detection.boxes import cells_of, decode
-from edgemeta.toolchain.float_model.forward import normalized, outputs
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.batches import network_input
 from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, by_anchor, decoded, task_of, tiny_yolo

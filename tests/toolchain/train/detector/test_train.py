@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
+from edgemeta.model.float_file import load_float_model
 from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images, save_boxed_images
 from edgemeta.toolchain.errors import CheckpointError, DataError
 from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
-from edgemeta.toolchain.float_model.file import load_float_model
 from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 

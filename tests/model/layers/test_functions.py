@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.float_model.functions import FUNCTIONS, FunctionName, evaluate
+from edgemeta.model.layers.functions import FUNCTIONS, FunctionName, evaluate
 
 X = np.concatenate([np.linspace(-12, 12, 481), [-1e4, -90, 90, 1e4]]).astype(np.float32)
 

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import Model, Preprocessing
-from edgemeta.model.layers import Clamp, TensorType
+from edgemeta.model.graph import FloatModel, Model, Preprocessing
+from edgemeta.model.layers import Clamp, Float32, TensorType
+from edgemeta.model.prove_float import prove_float
 from edgemeta.tasks.results import Result, reader
-from edgemeta.toolchain.float_model.graph import Float32, FloatModel
-from edgemeta.toolchain.float_model.shapes import check
 
 STEP = 2.0**-20
 """Numbers are read as int32 in these steps, limited to -2,048 .. 2,048."""
@@ -26,7 +25,7 @@ def float_reader(model: FloatModel, top: int = 5) -> Callable[[Mapping[str, Floa
 
 def stand_in(model: FloatModel) -> Model:
     """A model without arithmetic that has the outputs of a float network, as int32 in steps of STEP, and its task."""
-    shapes = check(model, model.name)
+    shapes = prove_float(model, model.name)
     layers = tuple(Clamp(name, "input", TensorType(shapes[name], 32, scale=STEP), 0, 0) for name in model.outputs)
     preprocessing = Preprocessing(model.crop, model.colour, np.zeros((1, 256), np.uint8), model.fill, model.align)
     return Model(

@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.float_model.forward import accuracy, all_tensors, logits, network_input
-from edgemeta.toolchain.float_model.graph import (
+from edgemeta.model.float_reference import accuracy, all_tensors, logits, network_input
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import (
     Add,
+    AveragePool,
     BatchNorm,
     Concat,
     Conv,
     Dense,
     FloatLayer,
-    FloatModel,
     GlobalAverage,
-    Pool,
+    MaxPool,
     Relu,
-    inputs_of,
 )
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
@@ -29,7 +29,7 @@ def torch_layer(layer: FloatLayer, inputs: list[Any]) -> Any:
     x = inputs[0]
     if isinstance(layer, Conv):
         top, left, bottom, right = layer.padding
-        weight = torch.from_numpy(layer.weight).permute(0, 3, 1, 2)
+        weight = torch.from_numpy(layer.weights).permute(0, 3, 1, 2)
         bias = None if layer.bias is None else torch.from_numpy(layer.bias)
         padded = functional.pad(x, (left, right, top, bottom))
         return functional.conv2d(padded, weight, bias, layer.stride, groups=layer.groups)
@@ -40,17 +40,18 @@ def torch_layer(layer: FloatLayer, inputs: list[Any]) -> Any:
         return x.clamp(0, layer.ceiling)
     if isinstance(layer, Add):
         return inputs[0] + inputs[1]
-    if isinstance(layer, Pool):
+    if isinstance(layer, MaxPool | AveragePool):
         pads = (layer.padding[1], layer.padding[3], layer.padding[0], layer.padding[2])
-        value = float("-inf") if layer.kind == "max" else 0.0
-        pool = functional.max_pool2d if layer.kind == "max" else functional.avg_pool2d
+        is_max = isinstance(layer, MaxPool)
+        value = float("-inf") if is_max else 0.0
+        pool = functional.max_pool2d if is_max else functional.avg_pool2d
         return pool(functional.pad(x, pads, value=value), layer.kernel, layer.stride)
     if isinstance(layer, GlobalAverage):
         return x.mean((2, 3), keepdim=True)
     if isinstance(layer, Dense):
         flat = x.permute(0, 2, 3, 1).reshape(len(x), -1)
         bias = None if layer.bias is None else torch.from_numpy(layer.bias)
-        return functional.linear(flat, torch.from_numpy(layer.weight), bias)[:, :, None, None]
+        return functional.linear(flat, torch.from_numpy(layer.weights), bias)[:, :, None, None]
     if isinstance(layer, Concat):
         return torch.cat(inputs, 1)
     return functional.interpolate(x, scale_factor=layer.factor, mode="nearest")
@@ -60,7 +61,7 @@ def test_every_tensor_equals_pytorch(every_layer: FloatModel, pixels: Any) -> No
     mine = all_tensors(every_layer, network_input(every_layer, pixels))
     theirs = {"input": ((torch.from_numpy(pixels).float() - 128) / 128).permute(0, 3, 1, 2)}
     for layer in every_layer.layers:
-        theirs[layer.name] = torch_layer(layer, [theirs[n] for n in inputs_of(layer)])
+        theirs[layer.name] = torch_layer(layer, [theirs[n] for n in layer.sources])
         wanted = theirs[layer.name].permute(0, 2, 3, 1).numpy()
         assert mine[layer.name].dtype == np.float32
         np.testing.assert_allclose(mine[layer.name], wanted, rtol=1e-4, atol=1e-5, err_msg=layer.name)

@@ -1,1 +1,0 @@
-"""Trained networks before quantization: graph, file, forward pass."""
