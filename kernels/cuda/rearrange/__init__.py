@@ -1,1 +1,1 @@
-"""Copies of elements: concat, slice, upsample, pad, channel shuffle."""
+"""Copies of elements: concat, and layers that move the elements of one tensor."""

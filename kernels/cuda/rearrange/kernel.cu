@@ -1,10 +1,10 @@
-// Copies: concat, slice, upsample, pad and channel shuffle. A thread writes four channels of a pixel (README.md).
+// Copies: concatenations, and layers that move the elements of one tensor. A thread writes four channels of a pixel
+// (README.md).
 //
-// Output element (row, column, channel) of a part is element (at, at, of) of the part's source:
-//   at = (row * STEP_Y + START_Y) / DIVIDE_Y, columns alike; with EXACT only where the division is exact and
-//   the element exists, and FILL elsewhere;
-//   of = channel % GROUPS * PER_GROUP + channel / GROUPS * STEP_C + START_C.
-// Part n begins at channel FIRSTn of the output; blocks BLOCKn .. ENDn - 1 copy it.
+// Part n of a concatenation begins at channel FIRSTn of the output; blocks BLOCKn .. ENDn - 1 copy it. With MOVES there
+// is one part: element (row, column, channel) is byte rows[row] + columns[column] + channels[channel] after the first
+// one of the source, and FILL where one of the first two is below 0. WORDS: channels is 0, 1, 2, ..., and the other two
+// lists are those of words.
 #include "include/tensor.cuh"
 
 #define EACH_1(X) X(0)
@@ -57,36 +57,35 @@
 TENSOR(Output, OUT);
 EACH_OF(PARTS, PART)
 
-// The row or column that an output row or column is copied from; below 0 if there is none.
-template <int STEP, int START, int DIVIDE, int COUNT>
-__device__ __forceinline__ int place_of(int index) {
-  const int at = index * STEP + START;
-  if (EXACT && (at % DIVIDE != 0 || at / DIVIDE >= COUNT)) return -1;
-  return at / DIVIDE;
-}
+#if MOVES
+#define LIST_PARAMETERS \
+  , const int *__restrict__ rows, const int *__restrict__ columns, const int *__restrict__ channels
+#define LISTS , rows, columns, channels
+#else
+#define LIST_PARAMETERS
+#define LISTS
+#endif
 
 template <class Source, class Part>
-__device__ __forceinline__ void copy(unsigned char* __restrict__ output, const unsigned char* __restrict__ source) {
+__device__ __forceinline__ void copy(unsigned char* __restrict__ output,
+                                     const unsigned char* __restrict__ source LIST_PARAMETERS) {
   enum { FOURS = (Part::channels + 3) / 4 };
   const int item = ((int)blockIdx.x - Part::block) * THREADS + (int)threadIdx.x;
   if (item >= HEIGHT * WIDTH * FOURS) return;
   const int channel = item % FOURS * 4, pixel = item / FOURS, row = pixel / WIDTH, column = pixel % WIDTH;
-  const int y = place_of<STEP_Y, START_Y, DIVIDE_Y, IN_HEIGHT>(row);
-  const int x = place_of<STEP_X, START_X, DIVIDE_X, IN_WIDTH>(column);
+#if MOVES
+  const int y = __ldg(rows + row), x = __ldg(columns + column);
   int word = FILL;
   if (y >= 0 && x >= 0) {
-    const unsigned char* from = image_of<Source>(source) + offset_of<Source>(y, x, 0);
-    if (SAME_CHANNELS) {
-      word = load_four<Source>(from + channel, channel);
-    } else {
-      word = 0;
+    const unsigned char* from = image_of<Source>(source) + Source::start + y + x;
+    word = WORDS ? *reinterpret_cast<const int*>(from + channel) : 0;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int of = (channel + i) % GROUPS * PER_GROUP + (channel + i) / GROUPS * STEP_C + START_C;
-        if (channel + i < Part::channels) word |= (int)__ldg(from + of) << 8 * i;
-      }
-    }
+    for (int i = 0; i < 4; ++i)
+      if (!WORDS && channel + i < Part::channels) word |= (int)__ldg(from + __ldg(channels + channel + i)) << 8 * i;
   }
+#else
+  const int word = load_four<Source>(image_of<Source>(source) + offset_of<Source>(row, column, channel), channel);
+#endif
   const int values[4] = {word, word >> 8, word >> 16, word >> 24};
   unsigned char* to = image_of<Output>(output) + offset_of<Output>(row, column, channel + Part::first);
   if (Part::aligned) {
@@ -99,13 +98,13 @@ __device__ __forceinline__ void copy(unsigned char* __restrict__ output, const u
 }
 
 #define SOURCE_PARAMETER(n) , const unsigned char* __restrict__ source##n
-#define COPY(n)                                  \
-  if (blockIdx.x < END##n) {                     \
-    copy<Source##n, Part##n>(output, source##n); \
-    return;                                      \
+#define COPY(n)                                        \
+  if (blockIdx.x < END##n) {                           \
+    copy<Source##n, Part##n>(output, source##n LISTS); \
+    return;                                            \
   }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rearrange(unsigned char* __restrict__ output EACH_OF(PARTS, SOURCE_PARAMETER)) {
+    rearrange(unsigned char* __restrict__ output EACH_OF(PARTS, SOURCE_PARAMETER) LIST_PARAMETERS) {
   EACH_OF(PARTS, COPY)
 }
