@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.float_info import float_lines, float_values
+from edgemeta.cli.model_info import float_lines, float_values, task_lines, task_values
 from edgemeta.cli.options import any_model_argument, json_option, keeps_inputs, load_model, model_argument, report
 from edgemeta.cli.rejecting import reject
-from edgemeta.cli.task_info import task_lines, task_values
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
 from edgemeta.model.float_file import is_float_model, load_float_model

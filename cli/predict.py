@@ -13,8 +13,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.cli.folder_agreement import FolderAgreement
-from edgemeta.cli.image_files import image_files
+from edgemeta.cli.image_folders import FolderAgreement, image_files
 from edgemeta.cli.options import backend_options, load_model, model_argument, open_session
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import FrameError

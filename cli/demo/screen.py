@@ -15,7 +15,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from edgemeta.cli.demo.boxes import colour_of, with_boxes
 from edgemeta.cli.demo.pixels import DemoPicture, FrameOf
 from edgemeta.cli.demo.tally import Tally, found_in, is_classification, present_in
 from edgemeta.cli.demo.view import View
@@ -26,6 +25,9 @@ from edgemeta.model.preprocess import crop_rectangle, resize_area
 PERIOD_S = 0.15
 NEWEST = 300
 """Number of frames over which the latencies are computed."""
+
+COLOURS = ((80, 220, 100), (255, 150, 60), (90, 160, 255), (240, 90, 200), (250, 220, 70), (80, 220, 220))
+"""RGB, for labels in turn."""
 
 
 @dataclass(frozen=True)
@@ -232,3 +234,25 @@ def _half_blocks(pixels: Pixels) -> Segments:
         segments += [Segment("▀", Style.from_color(*pair)) for pair in zip(upper, lower, strict=True)]
         segments.append(Segment.line())
     return Segments(segments)
+
+
+def colour_of(label: str) -> tuple[int, int, int]:
+    """Return the colour of a label, always the same."""
+    return COLOURS[sum(map(ord, label)) % len(COLOURS)]
+
+
+def with_boxes(picture: DemoPicture, width: int, height: int) -> Pixels:
+    """Return the whole picture, RGB, as large as fits into width x height pixels, an even number high, with its boxes.
+
+    The outline of a box is one pixel wide and lies on the pixels of its edges; worse objects are drawn first.
+    """
+    scale = min(width / picture.pixels.shape[1], height / picture.pixels.shape[0])
+    wide = max(1, round(scale * picture.pixels.shape[1]))
+    high = max(2, 2 * round(scale * picture.pixels.shape[0] / 2))
+    drawn = cv2.cvtColor(resize_area(picture.pixels, high, wide), cv2.COLOR_BGR2RGB)
+    for each in reversed(picture.objects):
+        left, top, right, bottom = each.box_relative
+        corner = int(left * wide), int(top * high)
+        opposite = max(corner[0], round(right * wide) - 1), max(corner[1], round(bottom * high) - 1)
+        cv2.rectangle(drawn, corner, opposite, colour_of(each.label), 1)
+    return np.asarray(drawn, np.uint8)

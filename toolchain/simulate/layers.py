@@ -3,14 +3,39 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.number_formats.formats import Float32, Format, Integer
-from edgemeta.toolchain.simulate.products import MatMul, Operand
 from edgemeta.toolchain.simulate.rules import ROLES, Rules, rule_without
+
+
+class Operand(nn.Identity):
+    """One factor of a product. axis: the one that the product sums over, counted from the last."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+
+
+class MatMul(nn.Module):
+    """`left @ right`, for a network that multiplies two tensors itself.
+
+    An attention that multiplies queries and keys by `self.scores(q, k.mT)`, with `self.scores = MatMul()`, is under
+    rules: `scores.left` and `scores.right` are rounded as activations, and the gradient of `scores` as that of a layer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = Operand(-1), Operand(-2)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """The matrix product [..., M, N] of [..., M, K] and [..., K, N]."""
+        product: Tensor = self.left(left) @ self.right(right)
+        return product
+
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LOOKUPS = (nn.Embedding, nn.EmbeddingBag)

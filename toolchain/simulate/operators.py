@@ -7,7 +7,7 @@ Python operator costs as much as rounding a small tensor.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 import torch
@@ -28,12 +28,14 @@ from edgemeta.toolchain.simulate.definition import (
     round_by_definition,
     row_elements,
 )
-from edgemeta.toolchain.simulate.fused import fused, fused_rounding
 
 SEED, STEP, TENSOR, FIRST, STRIDE = range(5)
 """Entries of a counter: seed, step and tensor; the number of the first row in the whole batch, and from row to row."""
 
 _UNLIMITED = float(torch.finfo(torch.float32).max)
+
+_OPTIONS: dict[str, Any] = {"eager_numerics.division_rounding": True}
+"""Triton's own division of float32 is not rounded correctly."""
 
 
 def grid_key(grid: Grid) -> str:
@@ -223,3 +225,17 @@ def _lying_so(x: Tensor, strides: Sequence[int]) -> Tensor:
     if x.stride() == tuple(strides):
         return x
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
+
+
+@cache
+def fused_rounding(grid: Grid, rounding: Rounding, axis: int, block: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    """As `round_by_definition`, a function of (x, scale, lowest, highest, counter), all of one device."""
+    return fused(partial(round_by_definition, grid=grid, rounding=rounding, axis=axis, block=block))
+
+
+@cache
+def fused(definition: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile it at its first call, once for all shapes of a number of axes."""
+    return torch.compile(  # type: ignore[call-overload,no-any-return]  # its overloads lack isolate_recompiles
+        definition, dynamic=True, fullgraph=True, isolate_recompiles=True, options=_OPTIONS
+    )

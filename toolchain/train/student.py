@@ -1,9 +1,11 @@
 """Distillation of the student: ResNet-8 is trained on the teachers' mean logits and the labels."""
 
 import math
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,7 +20,6 @@ from edgemeta.toolchain.train.augment import STREAM_BLEND, STREAM_ORDER, STREAM_
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
-from edgemeta.toolchain.train.mean_network import mean_network, refresh_statistics
 from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 from edgemeta.toolchain.train.picture_views import blend
@@ -27,6 +28,8 @@ from edgemeta.toolchain.train.targets import Target
 
 _STATISTICS_BATCH = 500
 """Images of a batch when the statistics of a mean of networks are measured."""
+
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -165,3 +168,34 @@ def _distillation(
         evaluate_every=part.evaluate_every,
         average=part.ema,
     )
+
+
+def mean_network(networks: Sequence[N]) -> N:
+    """A network whose weights are the means of theirs, in evaluation mode.
+
+    They must have begun at the same weights, else the mean of two good networks is a bad one. The statistics of batch
+    norms do not follow from those of the parts: `refresh_statistics`.
+    """
+    mean = deepcopy(networks[0]).eval()
+    states = [network.state_dict() for network in networks]
+    with torch.no_grad():
+        for name, value in mean.state_dict().items():
+            if value.is_floating_point():
+                value.copy_(torch.stack([state[name] for state in states]).mean(0))
+    return mean
+
+
+def refresh_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Measure mean and variance of every batch norm anew: the mean over these batches [n, C, H, W] of network input."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean over all batches
+    network.train()
+    with torch.no_grad():
+        for batch in batches:
+            network(batch)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    network.eval()

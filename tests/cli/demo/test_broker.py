@@ -11,7 +11,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edgemeta.cli.demo.broker import DemoBroker
-from edgemeta.cli.demo.subscriber import Subscriber
+from edgemeta.cli.demo.run import Subscriber
 
 
 def test_a_message_goes_from_a_publisher_to_the_subscriber() -> None:

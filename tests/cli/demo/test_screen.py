@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgemeta.cli.demo.boxes import colour_of, with_boxes
 from edgemeta.cli.demo.pixels import DemoPicture, drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
+from edgemeta.cli.demo.screen import colour_of, with_boxes
 from edgemeta.cli.demo.tally import Arrival, Tally
 from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
 

@@ -26,7 +26,7 @@ from edgemeta.toolchain.number_formats.grid import Grid
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
 from edgemeta.toolchain.number_formats import rounding as definition  # noqa: E402
-from edgemeta.toolchain.simulate.random_words import random_words  # noqa: E402
+from edgemeta.toolchain.simulate.definition import random_words  # noqa: E402
 
 ISAS = ISA_NAMES[1 : ISA_NAMES.index(best_isa()) + 1]
 GREATEST = float(np.finfo(np.float32).max)

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from edgemeta.toolchain.errors import CheckpointError
 from edgemeta.toolchain.progress import Reporter, TrainingEvent
 from edgemeta.toolchain.train.augment import STREAM_VIEWS, ImageBank, draw_view
 from edgemeta.toolchain.train.batches import logits_of
 from edgemeta.toolchain.train.recipe import recipe_from
-from edgemeta.toolchain.train.teacher import teacher_logits, triangle
-from edgemeta.toolchain.train.teacher_network import Teacher
+from edgemeta.toolchain.train.teacher import Teacher, teacher_logits, triangle
 
 
 def test_triangle() -> None:
@@ -40,3 +40,19 @@ def test_the_mean_logits_of_all_views_are_stored(tmp_path: Path, pixels: Any) ->
     np.save(files[1], np.zeros((4, 10), np.float16))
     with pytest.raises(CheckpointError, match="expected float16 logits of 20 images"):
         teacher_logits(recipe, 1, teacher, bank, tmp_path, "data", reporter)
+
+
+def test_teacher_gives_logits() -> None:
+    assert Teacher((8, 16, 16), 7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+
+
+def test_whitening_makes_patches_uncorrelated() -> None:
+    torch.manual_seed(0)
+    coarse = torch.randn(64, 3, 8, 8)
+    x = torch.nn.functional.interpolate(coarse, scale_factor=4, mode="bilinear") + 0.1 * torch.randn(64, 3, 32, 32)
+    teacher = Teacher((8,))
+    teacher.whiten(x)
+    with torch.no_grad():
+        out = torch.nn.functional.conv2d(x, teacher.whitening.weight).transpose(0, 1).reshape(24, -1)[:12]
+    covariance = (out @ out.T) / out.shape[1]
+    assert (covariance - torch.eye(12)).abs().max() < 0.1

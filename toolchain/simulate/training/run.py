@@ -6,6 +6,7 @@ use the whole batch, and each worker's loss is its part of the batch's mean.
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from edgemeta.toolchain.simulate.prepare import prepare
 from edgemeta.toolchain.simulate.training.batch_norm import share_statistics
 from edgemeta.toolchain.simulate.training.config import TrainingConfig
 from edgemeta.toolchain.simulate.training.job import Job
-from edgemeta.toolchain.simulate.training.loss_scale import ScaledStep
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, ImageBank, draw_view, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
@@ -35,6 +35,52 @@ from edgemeta.toolchain.train.workers import Workers
 
 _TEST_BATCH = 500
 """Test images, of all workers together, that share their ranges."""
+
+FIRST, GREATEST = 2.0**16, 2.0**24
+"""First and greatest dynamic scale."""
+_PATIENCE = 1000
+"""Steps without overflow after which a dynamic scale is doubled."""
+
+
+class ScaledStep(OptimizerStep):
+    """A step with the loss multiplied by a scale, and its gradients divided by it before the optimizer reads them.
+
+    A step with a gradient that is not finite is left out. scale: fixed; None: dynamic, halved by every such step and
+    doubled after 1,000 steps in a row without one.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scale: float | None) -> None:
+        super().__init__(optimizer)
+        self._dynamic = scale is None
+        self.scale, self._good = FIRST if scale is None else scale, 0
+
+    def take(self, loss: Tensor) -> None:
+        """As `OptimizerStep.take`."""
+        self.optimizer.zero_grad()
+        (loss * self.scale).backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        torch._foreach_div_(gradients, self.scale)
+        finite = all(bool(gradient.isfinite().all()) for gradient in gradients)
+        if finite:
+            self.optimizer.step()
+        if self._dynamic:
+            self._adapt(finite)
+
+    def _adapt(self, finite: bool) -> None:
+        self._good = self._good + 1 if finite else 0
+        if not finite:
+            self.scale = max(1.0, self.scale / 2)
+        elif self._good == _PATIENCE:
+            self.scale, self._good = min(GREATEST, self.scale * 2), 0
+
+    def state(self) -> dict[str, Any]:
+        """As `OptimizerStep.state`."""
+        return {"optimizer": super().state(), "scale": self.scale, "good": self._good}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """As `OptimizerStep.restore`."""
+        super().restore(state["optimizer"])
+        self.scale, self._good = float(state["scale"]), int(state["good"])
 
 
 def simulated_network(job: Job, workers: Workers) -> TorchNetwork:

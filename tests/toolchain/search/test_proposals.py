@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.search.neighbours import step_from
+from edgemeta.toolchain.search.proposals import step_from
 
 SPACE = {"a": (2, 4, 8), "b": (3, 4, 5, 6), "c": (7,)}
 PARENTS = [{"a": 2, "b": 3, "c": 7}, {"a": 4, "b": 6, "c": 7}]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from edgemeta.toolchain.simulate.training.loss_scale import FIRST, ScaledStep
+from edgemeta.toolchain.simulate.training.run import FIRST, ScaledStep
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
-from edgemeta.toolchain.simulate.random_words import philox, random_words  # noqa: E402
+from edgemeta.toolchain.simulate.definition import philox, random_words  # noqa: E402
 
 
 def test_the_known_answers_of_its_authors() -> None:

@@ -1,10 +1,13 @@
-"""How many images of a folder get the label that their folder is named after."""
+"""The image files that a command's arguments mean, and how many of them get the label of their folder."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.tasks.results import Result
 from edgemeta.toolchain.data.class_folders import class_names, is_class_folder
 
@@ -36,3 +39,30 @@ class FolderAgreement:
             return None
         share = 100 * self._right / self._images
         return f"{share:.2f} % of {self._images:,} images get the label of their folder"
+
+
+def image_files(arguments: Sequence[str]) -> Iterator[str | FrameError]:
+    """Files as they are given, of a folder those with the suffix of an image, sub-folders included, by path.
+
+    A folder that has none, or that cannot be read, is an error in its place.
+    """
+    for argument in arguments:
+        if Path(argument).is_dir():
+            yield from _in_folder(argument)
+        else:
+            yield argument
+
+
+def _in_folder(folder: str) -> Iterator[str | FrameError]:
+    unreadable: list[OSError] = []
+    found = [
+        str(Path(parent, name))
+        for parent, _, names in os.walk(folder, onerror=unreadable.append)
+        for name in names
+        if Path(name).suffix.lower() in PICTURE_SUFFIXES
+    ]
+    for error in unreadable:
+        yield FrameError(f"folder {error.filename} cannot be read: {error.strerror}")
+    if not found and not unreadable:
+        yield FrameError(f"folder {folder} has no images ({', '.join(sorted(PICTURE_SUFFIXES))})")
+    yield from sorted(found)

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip insta
 from torch import nn  # noqa: E402
 
 from edgemeta.toolchain.number_formats.rounding import round_to_grid  # noqa: E402
+from edgemeta.toolchain.simulate.layers import MatMul  # noqa: E402
 from edgemeta.toolchain.simulate.prepare import prepare, quantizers_of  # noqa: E402
-from edgemeta.toolchain.simulate.products import MatMul  # noqa: E402
 
 FP8 = {"layers": "*", "activation": "flexfp8_e4m3", "weight": "flexfp8_e4m3", "gradient": "flexfp8_e5m2"}
 
