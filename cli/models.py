@@ -14,7 +14,7 @@ from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
 from edgemeta.model.float_file import is_float_model, load_float_model
 from edgemeta.model.graph import Model
-from edgemeta.model.layers import Conv, Dense, Layer
+from edgemeta.model.layers import Layer, Weighted
 from edgemeta.model.signature import SignatureError, make_key, signature_of
 from edgemeta.model.signature import sign as signature_by
 from edgemeta.model.tasks import task_name
@@ -192,7 +192,7 @@ class _Row:
 def _row(layer: Layer) -> _Row:
     shape = layer.output.shape
     weights, parameters, macs = "", 0, 0
-    if isinstance(layer, Conv | Dense):
+    if isinstance(layer, Weighted):
         parameters = prod(layer.weights.shape)
         macs = parameters * shape[0] * shape[1]
         weights = _WEIGHT_NAMES[type(layer.weights)]

@@ -2,27 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from edgemeta.model.layers import (
     Add,
     AveragePool,
-    ChannelShuffle,
     Clamp,
-    Concat,
     Conv,
     Dense,
+    Joining,
     Layer,
     Lookup,
     MaxPool,
+    Moving,
     Multiplier,
-    Pad,
     Product,
     Rescale,
     ResizeBilinear,
-    Slice,
     TensorType,
     Upsample,
 )
@@ -49,7 +47,7 @@ class Row(NamedTuple):
     @property
     def inputs(self) -> Sequence[TensorType]:
         """Types of what the layer reads."""
-        return (_MAP, _MAP) if isinstance(self.layer, Add | Concat | Product) else (_MAP,)
+        return (_MAP, _MAP) if isinstance(self.layer, Joining) else (_MAP,)
 
 
 def rows() -> Iterator[Row]:
@@ -72,18 +70,13 @@ def rows() -> Iterator[Row]:
     yield Row("average pool over the whole map", whole)
     yield Row("average pool over less, or padded", replace(whole, output=_HALF, kernel=(2, 2), stride=(2, 2)))
     yield Row("max pool", MaxPool("pool", "input", _HALF, kernel=(2, 2), stride=(2, 2)))
-    yield Row("concat", Concat("concat", ("input", "other"), TensorType((6, 6, 8))))
-    yield Row("upsample", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("lookup: a table for a function of one element", Lookup("lookup", "input", _MAP, _TABLE))
     yield Row(
         "product of two tensors, or with one factor per channel",
         Product("product", ("input", "other"), _MAP, requantize=_HALVED),
     )
-    yield Row(
-        "pad, with spacing (transposed convolutions)", Pad("pad", "input", TensorType((8, 8, 4)), padding=(1, 1, 1, 1))
-    )
-    yield Row("slice", Slice("slice", "input", _HALF, start=(0, 0, 0), stop=(3, 3, 4)))
-    yield Row("channel shuffle", ChannelShuffle("shuffle", "input", _MAP, groups=2))
+    moving = (kind.kind.replace("_", " ") for kind in get_args(Layer) if issubclass(kind, Moving))
+    yield Row(f"{', '.join(moving)}: elements only move", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, coordinates="half_pixel"))
 
 

@@ -171,6 +171,11 @@ class Windowed(Operator):
         return windows.transpose(0, 1, 2, 4, 5, 3)
 
 
+def covered(kernel: Pair, dilation: Pair) -> Pair:
+    """Rows and columns from the first to the last tap of a dilated kernel."""
+    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
+
+
 def slide(shape: Shape, kernel: Pair, stride: Pair, padding: Padding) -> Pair:
     """Positions of a kernel: (H + top + bottom - KH) // stride + 1 rows, columns alike.
 

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from edgemeta.model.layers.bounds import prove_accumulators, prove_bias, prove_requantize, prove_weights
 from edgemeta.model.layers.convolve import convolve
-from edgemeta.model.layers.operator import MAX_SIDE, Summing, Windowed, centred, requantized, slide
+from edgemeta.model.layers.operator import MAX_SIDE, Summing, Windowed, centred, covered, requantized, slide
 from edgemeta.model.layers.types import REAL, Float32, Padding, Pair, Requantize, Shape, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 from edgemeta.model.weights import Weights
@@ -117,8 +117,8 @@ class Conv(Weighted[W], Windowed):
     @property
     def covered(self) -> Pair:
         """Rows and columns from the first to the last tap of the kernel."""
-        (height, width), (down, right) = self.weights.shape[1:3], self.dilation
-        return (height - 1) * down + 1, (width - 1) * right + 1
+        height, width = self.weights.shape[1:3]
+        return covered((height, width), self.dilation)
 
     @property
     def products(self) -> int:

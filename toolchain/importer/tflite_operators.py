@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from edgemeta.model.layers import AveragePool, Function, MaxPool, Padding, Pair, ResizeBilinear, Upsample, real
+from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer import elementwise, rearranging
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Pixels, Value
-from edgemeta.toolchain.importer.windows import add_conv, add_transposed, covered, same_padding
+from edgemeta.toolchain.importer.windows import add_conv, add_transposed, same_padding
 
 Convert = Callable[[Builder, Node], Value]
 SAME, VALID = 0, 1

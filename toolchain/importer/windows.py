@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import AveragePool, Conv, GlobalAverage, MaxPool, Pad, Padding, Pair
+from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import Map, Value
@@ -158,11 +159,6 @@ def _attribute(node: Node, name: str, default: _T) -> _T:
 def _pair(node: Node, name: str) -> Pair:
     first, second = node.attributes.get(name, (1, 1))
     return first, second
-
-
-def covered(kernel: Pair, dilation: Pair) -> Pair:
-    """Rows and columns that a dilated kernel covers."""
-    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
 
 
 def _padding(node: Node, source: Map, size: Pair, stride: Pair) -> Padding:
