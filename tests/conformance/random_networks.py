@@ -16,17 +16,21 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Coordinates, MaxPool, Multiplier, Padding, Pair, Requantize, TensorType
 from edgemeta.model.weights import Weights
 from tests.conformance.networks import Case, Form, NetworkBuilder
+from tests.conformance.operators import OPERATORS
 
 _T = TypeVar("_T")
 
 FORMS: tuple[Form, ...] = ("multiplier", "multiplier-per-layer", "table", "table-per-layer")
 NONE: Padding = (0, 0, 0, 0)
 WINDOWS = ("max-pool", "average")
-KINDS = (
+_DRAWN = (
     *("dense", "conv", "conv-3x3", "conv-whole", "average-global", "rescale", "clamp", "add"),
     *("depthwise", "groups", "dilated", *WINDOWS, "concat", "upsample", "lookup", "product", "pad", "slice", "shuffle"),
     "bilinear",
 )
+_OTHERS = {each.name: each for each in OPERATORS if each.name not in (*_DRAWN, "conv-1x1")}
+"""Operators that are drawn here as the table has them."""
+KINDS = (*_DRAWN, *_OTHERS)
 _MOST_CHANNELS = 70
 _LONGEST_SIDE = 20
 
@@ -99,7 +103,10 @@ class _Random:
             "shuffle": lambda x: self.net.shuffle(x, self._one_of(_divisors(self._channels(x)))),
             "bilinear": self._bilinear,
         }
-        return make[kind](source)
+        if kind in make:
+            return make[kind](source)
+        setting = {name: self._one_of(values) for name, values in _OTHERS[kind].fields.items()}
+        return _OTHERS[kind].make(self.net, source, setting, self._type())
 
     def _conv(self, source: str) -> str:
         kernel, stride, padding = self._window(source)
