@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from edgemeta.model.layers.activations import BatchNorm, Function, Relu
 from edgemeta.model.layers.elementwise import Add, Clamp, Lookup, Product, Rescale
-from edgemeta.model.layers.moving import ChannelShuffle, Concat, Pad, Slice, Upsample
+from edgemeta.model.layers.moving import ChannelShuffle, Concat, DepthToSpace, Pad, Slice, Upsample
 from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Moving, Operator, Summing, Windowed, slide
 from edgemeta.model.layers.pools import AveragePool, GlobalAverage, MaxPool, Mean, Pool
 from edgemeta.model.layers.products import Conv, Dense, Weighted
@@ -44,6 +44,7 @@ Layer: TypeAlias = (
     | Pad
     | Slice
     | ChannelShuffle
+    | DepthToSpace
     | ResizeBilinear
 )
 
@@ -65,6 +66,7 @@ FloatLayer: TypeAlias = (
     | Pad
     | Slice
     | ChannelShuffle
+    | DepthToSpace
     | ResizeBilinear
 )
 """The layers of float networks."""
@@ -81,6 +83,7 @@ __all__ = [
     "Conv",
     "Coordinates",
     "Dense",
+    "DepthToSpace",
     "Float32",
     "FloatLayer",
     "Function",

@@ -159,6 +159,33 @@ class ChannelShuffle(Moving):
         return values[0][..., np.arange(values[0].shape[3]).reshape(self.groups, -1).T.ravel()]
 
 
+@dataclass(frozen=True)
+class DepthToSpace(Moving):
+    """y[i * block + u, j * block + v, c] = x[i, j, (u * block + v) * (C / block**2) + c]."""
+
+    kind = "depth_to_space"
+
+    name: str
+    input: str
+    output: TensorType = REAL
+    _: KW_ONLY
+    block: int
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        height, width, channels = inputs[0]
+        require_between(self.block, 1, MAX_SIDE, "block")
+        area = self.block**2
+        require(channels % area == 0, f"{channels} channels are no multiple of the {area} places of a block")
+        return height * self.block, width * self.block, channels // area
+
+    def move(self, *values: Any, fill: float) -> Any:
+        """As `Moving.move`."""
+        images, rows, columns, channels = values[0].shape
+        apart = values[0].reshape(images, rows, columns, self.block, self.block, channels // self.block**2)
+        return apart.swapaxes(2, 3).reshape(images, rows * self.block, columns * self.block, -1)
+
+
 def _filled(like: Any, shape: tuple[int, ...], fill: float) -> Any:
     """A NumPy array or PyTorch tensor of another one's type, of one number."""
     if isinstance(like, np.ndarray):

@@ -23,6 +23,7 @@ from edgemeta.model.layers import (
     Clamp,
     Conv,
     Dense,
+    DepthToSpace,
     MaxPool,
     Multiplier,
     Padding,
@@ -285,6 +286,14 @@ def _slice(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> s
     return net.slice(x, *ends[set_["part"]])  # type: ignore[arg-type]
 
 
+def _depth_to_space(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
+    before = net.type_of(x)
+    height, width, channels = before.shape
+    block = set_["block"] if channels % set_["block"] ** 2 == 0 else 1
+    after = replace(before, shape=(height * block, width * block, channels // block**2))
+    return net.append(DepthToSpace(net.next_name("depth_to_space"), x, after, block=block))
+
+
 def _bilinear(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
     return net.bilinear(x, set_["size"] or net.type_of(x).shape[:2], set_["coordinates"])
 
@@ -335,6 +344,7 @@ OPERATORS: tuple[Operator, ...] = (
         {"groups": (GROUPS, 1, CHANNELS)},
         lambda net, x, set_, _: net.shuffle(x, gcd(set_["groups"], net.type_of(x).shape[2])),
     ),
+    Operator("depth-to-space", {"block": (3, 1)}, _depth_to_space),
     Operator(
         "bilinear",
         {

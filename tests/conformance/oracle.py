@@ -20,6 +20,7 @@ from edgemeta.model.layers import (
     Concat,
     Conv,
     Dense,
+    DepthToSpace,
     Layer,
     Lookup,
     MaxPool,
@@ -106,6 +107,12 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
             per_group = x.shape[3] // layer.groups
             order = [group * per_group + i for i in range(per_group) for group in range(layer.groups)]
             return np.stack([x[..., c] for c in order], axis=3)
+        case DepthToSpace():
+            result, (_, _, channels) = np.empty((len(x), *layer.output.shape), np.int64), layer.output.shape
+            for i, j, u, v in np.ndindex(*x.shape[1:3], layer.block, layer.block):
+                first = (u * layer.block + v) * channels
+                result[:, i * layer.block + u, j * layer.block + v] = x[:, i, j, first : first + channels]
+            return result
         case ResizeBilinear():
             return bilinear(x.astype(np.int64), layer)
 

@@ -11,6 +11,7 @@ from edgemeta.model.layers import (
     Concat,
     Conv,
     Dense,
+    DepthToSpace,
     Layer,
     Lookup,
     MaxPool,
@@ -159,6 +160,8 @@ def _write(graph: QdqGraph, layer: Layer, name: str, sources: list[TensorType]) 
             grouped = graph.node("Reshape", [inputs[0], first], f"{name}.grouped")
             turned = graph.node("Transpose", [grouped], f"{name}.exchanged", perm=[0, 2, 1, 3, 4])
             graph.node("Reshape", [turned, last], name)
+        case DepthToSpace():
+            graph.node("DepthToSpace", inputs, name, blocksize=layer.block, mode="DCR")
         case _:
             raise AssertionError(layer)
 

@@ -19,6 +19,7 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
     "Concat": rearranging.concat,
     "Conv": windows.conv,
     "ConvTranspose": windows.conv_transpose,
+    "DepthToSpace": rearranging.depth_to_space,
     "Div": elementwise.divide,
     "Dropout": rearranging.same,
     "Elu": function("elu", 1.0),

@@ -10,6 +10,7 @@ from edgemeta.model.layers import (
     ChannelShuffle,
     Concat,
     Dense,
+    DepthToSpace,
     GlobalAverage,
     Pad,
     ResizeBilinear,
@@ -199,6 +200,15 @@ def split_along(build: Builder, node: Node, axis: int, parts: list[int] | None, 
 def space_to_depth(build: Builder, node: Node) -> Value:
     """SpaceToDepth: a slice for each place in a block, then their channels one after the other."""
     return blocks(build, build.map(node), node.outputs[0], node.attributes["blocksize"])
+
+
+def depth_to_space(build: Builder, node: Node) -> Value:
+    """DepthToSpace; in mode CRD (PyTorch's PixelShuffle) a channel shuffle puts places before channels."""
+    source, name, block = build.map(node), node.outputs[0], node.attributes["blocksize"]
+    if block >= 1 and node.attributes.get("mode", "DCR") == "CRD" and source.shape[2] % block**2 == 0:
+        groups = source.shape[2] // block**2
+        source = build.add(ChannelShuffle(f"{name}.places", source.tensor, groups=groups))
+    return build.add(DepthToSpace(name, source.tensor, block=block))
 
 
 def blocks(build: Builder, source: Map, name: str, block: int) -> Map:

@@ -145,6 +145,8 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Softmax": lambda n, x: n("Softmax", n("Flatten", n("GlobalAveragePool", x)), axis=1),
     "Softplus": lambda n, x: n("Softplus", x),
     "SpaceToDepth": lambda n, x: n("SpaceToDepth", n("Pad", x, integers(0, 0, 0, 0, 0, 0, 1, 0)), blocksize=2),
+    "DepthToSpace": lambda n, x: n("DepthToSpace", n("Concat", x, x, axis=1), blocksize=2),
+    "DepthToSpace, pixel shuffle": lambda n, x: n("DepthToSpace", n("Concat", x, x, axis=1), blocksize=2, mode="CRD"),
     "Split": lambda n, x: n("Split", x, integers(1, 2, 3), outputs=3, axis=1),
     "Squeeze": lambda n, x: n("Squeeze", n("GlobalAveragePool", x), integers(2, 3)),
     "Sub": lambda n, x: n("Sub", x, values(1, 6, 1, 1)),
