@@ -13,10 +13,10 @@ from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.cuda.rearrange.launch import MOST_PARTS
 from edgemeta.kernels.cuda.tensor import launch as tensor
 from edgemeta.kernels.cuda.winograd import launch as winograd
-from edgemeta.kernels.lowering.fusion import fuse, step_of
-from edgemeta.kernels.lowering.steps import LayerStep, Step, UnsupportedError
+from edgemeta.kernels.lowering.fusion import Fusions, fuse, is_plain
+from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step, UnsupportedError
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Concat, Layer, Padding, TensorType
+from edgemeta.model.layers import AveragePool, Clamp, Concat, Conv, Dense, Layer, Padding, TensorType
 
 _CONVOLUTIONS: tuple[Kernel, ...] = (
     popc.candidates,
@@ -42,6 +42,22 @@ Several kernels support convolutions, so their order is fixed here; every other 
 its folder.
 """
 
+
+def step_of(layer: Layer, inputs: Sequence[TensorType]) -> Step:
+    """The step of a layer that is not fused with others; inputs: types of the tensors that it reads."""
+    match layer:
+        case Conv() if is_plain(layer):
+            return ConvStep(layer)
+        case AveragePool() if layer.kernel == inputs[0].shape[:2] and not any(layer.padding):
+            return PoolDenseStep(layer, None)
+        case Dense():
+            return PoolDenseStep(None, layer)
+        case _:
+            return LayerStep(layer)
+
+
+FUSIONS = Fusions(step_of, lambda step, after: isinstance(step, ConvStep) and isinstance(after, Clamp), shortcuts=True)
+
 _BY_RULE: Mapping[str, int] = MappingProxyType({})
 
 
@@ -56,7 +72,7 @@ def lower(
     choices: index of the candidate for a step, by the name of its first layer, below `candidate_counts`; steps that are
     not listed use 0, the choice by rule. Raises UnsupportedError, which names the layer that no kernel supports.
     """
-    steps, tensors = fuse(model), tensors_of(model)
+    steps, tensors = fuse(model, FUSIONS), tensors_of(model)
     offers = [_offers(step, tensors, architecture, kernels) for step in steps]
     chosen = [offer[choices.get(step.layers[0].name, 0)] for step, offer in zip(steps, offers, strict=True)]
     buffers = _buffers(steps, chosen, tensors)
@@ -69,7 +85,7 @@ def candidate_counts(
 ) -> Mapping[str, int]:
     """Number of candidates of each step, by the name of its first layer. Raises UnsupportedError as `lower`."""
     tensors = tensors_of(model)
-    return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model)}
+    return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model, FUSIONS)}
 
 
 def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Kernel] = KERNELS) -> str | None:

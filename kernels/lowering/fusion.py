@@ -6,113 +6,106 @@ if the steps can still be ordered. All other tensors are written to memory.
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType
+from edgemeta.model.layers import Add, Conv, Dense, Layer, TensorType
 
 _L = TypeVar("_L", bound=Layer)
 
 
-def step_of(layer: Layer, inputs: Sequence[TensorType]) -> Step:
-    """The step of a layer that is not fused with others; inputs: types of the tensors that it reads."""
-    match layer:
-        case Conv() if _is_plain(layer):
-            return ConvStep(layer)
-        case AveragePool() if layer.kernel == inputs[0].shape[:2] and not any(layer.padding):
-            return PoolDenseStep(layer, None)
-        case Dense():
-            return PoolDenseStep(None, layer)
-        case _:
-            return LayerStep(layer)
+@dataclass(frozen=True)
+class Fusions:
+    """Which layers a backend computes in one step.
+
+    step_of: the step of a layer that is not fused with others, of the layer and the types of the tensors that it reads;
+    a ConvStep takes the addition after it, a PoolDenseStep of a pool the dense layer. takes: whether a step takes the
+    only reader of its output, too, as the last of `after`. shortcuts: whether a ConvStep takes one.
+    """
+
+    step_of: Callable[[Layer, Sequence[TensorType]], Step]
+    takes: Callable[[ConvStep | LayerStep, Layer], bool]
+    shortcuts: bool = False
 
 
-def fuse(model: Model) -> tuple[Step, ...]:
+def fuse(model: Model, fusions: Fusions) -> tuple[Step, ...]:
     """Steps of a proved model, whether or not there is a kernel for them."""
-    return _with_shortcuts(_Chains(model).steps())
+    ordered = _ordered(_Chains(model, fusions).steps())
+    assert ordered is not None, "chains have no cycles"
+    return tuple(_with_shortcuts(ordered) if fusions.shortcuts else ordered)
 
 
-class _Chains:
-    """Convolutions with the additions and clamps after them, pools with the dense layers after them."""
-
-    def __init__(self, model: Model) -> None:
-        self._layers = model.layers
-        self._types = model.types
-        self._by_name = model.by_name
-        self._readers = Counter(name for layer in model.layers for name in layer.sources)
-        self._readers.update(model.outputs)
-        self._after = {name: layer for layer in model.layers for name in layer.sources}
-        self._taken: set[str] = set()
-
-    def steps(self) -> list[Step]:
-        """One step for every layer that is not part of an earlier step."""
-        steps: list[Step] = []
-        for layer in self._layers:
-            if layer.name not in self._taken:
-                steps.append(self._step(layer))
-        return steps
-
-    def _step(self, layer: Layer) -> Step:
-        match step_of(layer, [self._types[name] for name in layer.sources]):
-            case ConvStep(conv):
-                return self._conv(conv)
-            case PoolDenseStep(AveragePool() as pool):
-                after = self._only_reader(pool)
-                return PoolDenseStep(pool, self._take(after) if isinstance(after, Dense) else None)
-            case alone:
-                return alone
-
-    def _conv(self, conv: Conv) -> ConvStep:
-        last: Layer = conv
-        add, residual = None, None
-        after = self._only_reader(conv)
-        if isinstance(after, Add) and after.name not in self._taken and self._takes(conv, after):
-            last, add = after, self._take(after)
-            residual = after.inputs[1] if after.inputs[0] == conv.name else after.inputs[0]
-        clamps: list[Clamp] = []
-        while isinstance(clamp := self._only_reader(last), Clamp):
-            clamps.append(self._take(clamp))
-            last = clamp
-        return ConvStep(conv, add, residual, tuple(clamps))
-
-    def _takes(self, conv: Conv, add: Add) -> bool:
-        """Whether the addition is fused into this one of two convolutions: the larger kernel, at a tie the later."""
-        rivals = [
-            layer
-            for name in add.inputs
-            if isinstance(layer := self._by_name.get(name), Conv)
-            and _is_plain(layer)
-            and self._only_reader(layer) is add
-        ]
-        places = {layer.name: place for place, layer in enumerate(self._layers)}
-        return max(rivals, key=lambda each: (math.prod(each.weights.shape[1:3]), places[each.name])) is conv
-
-    def _only_reader(self, layer: Layer) -> Layer | None:
-        return self._after.get(layer.name) if self._readers[layer.name] == 1 else None
-
-    def _take(self, layer: _L) -> _L:
-        self._taken.add(layer.name)
-        return layer
-
-
-def _is_plain(conv: Conv) -> bool:
-    """One group, no dilation and weights of at most 16 bits: the condition for a ConvStep."""
+def is_plain(conv: Conv) -> bool:
+    """One group, no dilation and weights of at most 16 bits."""
     weights, int16 = conv.weights.decode(), np.iinfo(np.int16)
     if conv.groups != 1 or conv.dilation != (1, 1):
         return False
     return int(weights.min()) >= int16.min and int(weights.max()) <= int16.max
 
 
-def _with_shortcuts(steps: Sequence[Step]) -> tuple[Step, ...]:
+class _Chains:
+    """Convolutions with the additions after them, pools with the dense layers after them, and what a step takes."""
+
+    def __init__(self, model: Model, fusions: Fusions) -> None:
+        self._model = model
+        self._fusions = fusions
+        self._after = {name: layer for layer in model.layers for name in layer.sources}
+        self._taken: set[str] = set()
+
+    def steps(self) -> list[Step]:
+        """One step for every layer that is not part of an earlier step."""
+        steps: list[Step] = []
+        for layer in self._model.layers:
+            if layer.name not in self._taken:
+                steps.append(self._step(layer))
+        return steps
+
+    def _step(self, layer: Layer) -> Step:
+        step = self._alone(layer)
+        after = self._only_reader(layer)
+        if isinstance(step, ConvStep) and isinstance(after, Add) and after.name not in self._taken:
+            if self._takes(step.conv, after):
+                residual = after.inputs[1] if after.inputs[0] == layer.name else after.inputs[0]
+                step = replace(step, add=self._take(after), residual=residual)
+        elif isinstance(step, PoolDenseStep):
+            return replace(step, dense=self._take(after)) if step.pool and isinstance(after, Dense) else step
+        while not isinstance(step, PoolDenseStep):
+            next_ = self._only_reader(step.output)
+            if next_ is None or not self._fusions.takes(step, next_):
+                break
+            step = replace(step, after=(*step.after, self._take(next_)))
+        return step
+
+    def _alone(self, layer: Layer) -> Step:
+        return self._fusions.step_of(layer, [self._model.types[name] for name in layer.sources])
+
+    def _takes(self, conv: Conv, add: Add) -> bool:
+        """Whether the addition is fused into this one of two convolutions: the larger kernel, at a tie the later."""
+        rivals = [
+            layer
+            for name in add.inputs
+            if isinstance(layer := self._model.by_name.get(name), Conv)
+            and isinstance(self._alone(layer), ConvStep)
+            and self._only_reader(layer) is add
+        ]
+        places = {layer.name: place for place, layer in enumerate(self._model.layers)}
+        return max(rivals, key=lambda each: (math.prod(each.weights.shape[1:3]), places[each.name])) is conv
+
+    def _only_reader(self, layer: Layer) -> Layer | None:
+        return self._after.get(layer.name) if self._model.readers[layer.name] == 1 else None
+
+    def _take(self, layer: _L) -> _L:
+        self._taken.add(layer.name)
+        return layer
+
+
+def _with_shortcuts(ordered: list[Step]) -> list[Step]:
     """Fuse every shortcut with a convolution of the same input, if the steps can still be ordered."""
-    ordered = _ordered(steps)
-    assert ordered is not None, "chains have no cycles"
     for shortcut in [step for step in ordered if isinstance(step, ConvStep) and _is_shortcut(step)]:
         for step in ordered:
             if isinstance(step, ConvStep) and _fits_beside(shortcut.conv, step):
@@ -121,7 +114,7 @@ def _with_shortcuts(steps: Sequence[Step]) -> tuple[Step, ...]:
                 if attempt is not None:
                     ordered = attempt
                     break
-    return tuple(ordered)
+    return ordered
 
 
 def _is_shortcut(step: ConvStep) -> bool:

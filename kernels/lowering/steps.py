@@ -1,15 +1,15 @@
 """Steps: the groups of layers that one launch computes together.
 
-A `ConvStep` is conv + requantize + residual addition + clamp, optionally with the shortcut: another conv of the same
-input, stride and output size whose result a later addition reads (figure 7 of Terakura et al.). Every step lists the
-names of the tensors that it reads and writes.
+A `ConvStep` is conv + requantize + residual addition + layers of one element, optionally with the shortcut: another
+conv of the same input, stride and output size whose result a later addition reads (figure 7 of Terakura et al.). Every
+step lists the names of the tensors that it reads and writes.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from edgemeta.model.errors import EdgemetaError
-from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer
+from edgemeta.model.layers import Add, AveragePool, Conv, Dense, Layer
 
 
 class UnsupportedError(EdgemetaError):
@@ -18,7 +18,7 @@ class UnsupportedError(EdgemetaError):
 
 @dataclass(frozen=True, eq=False)
 class ConvStep:
-    """acc -> requantize -> optional residual `add` with the tensor `residual` -> optional clamps `after`.
+    """acc -> requantize -> optional residual `add` with the tensor `residual` -> the layers `after`, if any.
 
     shortcut: a 1x1 conv of the same input and stride without padding, computed as well; its tensor is also written.
     """
@@ -26,7 +26,7 @@ class ConvStep:
     conv: Conv
     add: Add | None = None
     residual: str | None = None
-    after: tuple[Clamp, ...] = ()
+    after: tuple[Any, ...] = ()
     shortcut: Conv | None = None
 
     @property
@@ -80,19 +80,20 @@ class PoolDenseStep:
 
 @dataclass(frozen=True, eq=False)
 class LayerStep:
-    """A single layer that is not fused with others."""
+    """A single layer, and the layers `after` it."""
 
     layer: Layer
+    after: tuple[Any, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The one layer."""
-        return (self.layer,)
+        """All layers of the step; the first one names it."""
+        return (self.layer, *self.after)
 
     @property
     def output(self) -> Layer:
-        """The one layer."""
-        return self.layer
+        """The layer whose tensor the step writes."""
+        return self.layers[-1]
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -102,7 +103,7 @@ class LayerStep:
     @property
     def writes(self) -> tuple[str, ...]:
         """Tensors that it writes."""
-        return (self.layer.name,)
+        return (self.output.name,)
 
 
 Step: TypeAlias = ConvStep | PoolDenseStep | LayerStep

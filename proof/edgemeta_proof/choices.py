@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from edgemeta.kernels.cuda.lowering import tensors_of
+from edgemeta.kernels.cuda.lowering import FUSIONS, tensors_of
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.popc import launch as popc
 from edgemeta.kernels.lowering.fusion import fuse
@@ -44,7 +44,7 @@ def choices_of(model: Model, architecture: Architecture) -> Iterator[PopcChoice]
     if architecture.name not in DEVICES:
         return
     tensors, mhz = tensors_of(model), DEVICES[architecture.name].clock_mhz
-    for step in fuse(model):
+    for step in fuse(model, FUSIONS):
         ours = popc.predicted_clocks(step, tensors, architecture)
         if ours < inf:
             others = popc.others_clocks(step, tensors, architecture)

@@ -5,7 +5,7 @@ an addition gets a FIFO that holds what arrives there before the other branch de
 windows on the way (`_needed`), not from timing, so no schedule of the handshakes can block the network.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +21,18 @@ from edgemeta.kernels.fpga.generate.engines import (
     pool_engine,
 )
 from edgemeta.kernels.fpga.generate.supported import unsupported
+from edgemeta.kernels.lowering.fusion import Fusions, fuse
 from edgemeta.kernels.lowering.requantization import fold_clamps
+from edgemeta.kernels.lowering.steps import LayerStep
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, TensorType
 
+_CLAMPED = Conv | Dense | AveragePool | Add
+_FUSIONS = Fusions(
+    lambda layer, _: LayerStep(layer),
+    lambda step, after: isinstance(step.layers[0], _CLAMPED) and isinstance(after, Clamp),
+)
 _SLACK = 64
 """Words of a residual FIFO beyond the computed need."""
 
@@ -62,24 +69,17 @@ def plan_network(model: Model, foldings: Mapping[str, Folding], *, constant: boo
     """
     _check(model)
     types = model.types
-    readers = _readers(model)
-    clamps, merged = _clamps_after(model, readers)
     ranges = {INPUT: Range(model.input.lo, model.input.hi)}
     engines = []
-    renamed: dict[str, str] = {}
-    for layer in model.layers:
-        if layer.name in merged:
-            continue
-        layer_clamps = clamps.get(layer.name, ())
-        engine = _engine(layer, types, ranges, layer_clamps, foldings, constant)
-        engine = replace(engine, reads=tuple(renamed.get(name, name) for name in layer.sources))
-        if layer_clamps:
-            engine = replace(engine, layers=(layer.name, *(clamp.name for clamp in layer_clamps)))
-        for clamp in layer_clamps:
-            renamed[clamp.name] = layer.name
-            ranges[clamp.name] = engine.out_range
-        ranges[layer.name] = engine.out_range
-        engines.append(engine)
+    written = {INPUT: INPUT}
+    for step in fuse(model, _FUSIONS):
+        assert isinstance(step, LayerStep)
+        layer = step.layer
+        engine = _engine(layer, types, ranges, step.after, foldings, constant)
+        reads = tuple(written[name] for name in layer.sources)
+        engines.append(replace(engine, reads=reads, layers=tuple(each.name for each in step.layers)))
+        written[step.output.name] = layer.name
+        ranges[step.output.name] = engine.out_range
     network = Network(model, tuple(engines), {})
     return replace(network, fifos=_fifos(network))
 
@@ -92,11 +92,11 @@ def _check(model: Model) -> None:
             raise FpgaError(f"{model.name}: layer {layer.name!r}: {reason}")
     if len(model.outputs) != 1:
         raise FpgaError(f"{model.name}: the model has {len(model.outputs)} outputs, supported is 1")
-    if max(_readers(model).values()) > 2:
+    if max(model.readers.values()) > 2:
         raise FpgaError(f"{model.name}: a tensor has more than 2 readers")
-    if _readers(model)[model.outputs[0]] > 1:
+    if model.readers[model.outputs[0]] > 1:
         raise FpgaError(f"{model.name}: the output {model.outputs[0]!r} is read by a layer, too")
-    unread = [name for name, count in _readers(model).items() if count == 0]
+    unread = [name for name in types if model.readers[name] == 0]
     if unread:
         raise FpgaError(f"{model.name}: no layer reads tensor {unread[0]!r}")
     for layer in model.layers:
@@ -104,36 +104,11 @@ def _check(model: Model) -> None:
             raise FpgaError(f"{model.name}: layer {layer.name!r}: Add of a tensor to itself is not supported")
 
 
-def _readers(model: Model) -> dict[str, int]:
-    counts = {INPUT: 0} | {layer.name: 0 for layer in model.layers}
-    for layer in model.layers:
-        for name in layer.sources:
-            counts[name] += 1
-    for name in model.outputs:
-        counts[name] += 1
-    return counts
-
-
-def _clamps_after(model: Model, readers: Mapping[str, int]) -> tuple[dict[str, tuple[Clamp, ...]], set[str]]:
-    """Clamps that the engine of an earlier layer includes, by that layer, and the names of all of them."""
-    by_name = model.by_name
-    host: dict[str, str] = {}
-    found: dict[str, tuple[Clamp, ...]] = {}
-    for layer in model.layers:
-        if not isinstance(layer, Clamp) or readers[layer.input] != 1 or layer.input == INPUT:
-            continue
-        name = host.get(layer.input, layer.input)
-        if isinstance(by_name[name], Conv | Dense | AveragePool | Add):
-            host[layer.name] = name
-            found[name] = (*found.get(name, ()), layer)
-    return found, set(host)
-
-
 def _engine(
     layer: Layer,
     types: Mapping[str, TensorType],
     ranges: Mapping[str, Range],
-    clamps: tuple[Clamp, ...],
+    clamps: Sequence[Clamp],
     foldings: Mapping[str, Folding],
     constant: bool,
 ) -> Engine:

@@ -11,7 +11,7 @@ import pytest
 from edgemeta.kernels.cuda.compile.compiler import SOURCES
 from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.elementwise.launch import candidates as elementwise
-from edgemeta.kernels.cuda.lowering import KERNELS, candidate_counts, lower, unsupported
+from edgemeta.kernels.cuda.lowering import FUSIONS, KERNELS, candidate_counts, lower, unsupported
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.kernel import Candidate, Tensors
 from edgemeta.kernels.cuda.plan.launch_plan import LaunchPlan
@@ -93,7 +93,7 @@ def test_tensors_that_all_their_steps_take_as_nibbles_are_stored_so() -> None:
 
 def writer(model: Model, name: str) -> tuple[Step, Tensors]:
     """The step that writes a tensor, and the types."""
-    step = next(each for each in fuse(model) if name in each.writes)
+    step = next(each for each in fuse(model, FUSIONS) if name in each.writes)
     types = model.types
     return step, Tensors(types, frozenset({INPUT, *model.outputs}))
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.kernels.lowering.fusion import fuse, step_of
+from edgemeta.kernels.cuda.lowering import FUSIONS, step_of
+from edgemeta.kernels.lowering import fusion
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, Step
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, TensorType
@@ -17,6 +18,11 @@ from tests.conformance.networks import NetworkBuilder
 from tests.parts import by_name, in_parts
 
 NONE = (0, 0, 0, 0)
+
+
+def fuse(model: Model) -> tuple[Step, ...]:
+    """With CUDA's fusions."""
+    return fusion.fuse(model, FUSIONS)
 
 
 def assert_sound(model: Model, steps: tuple[Step, ...]) -> None:
