@@ -13,7 +13,7 @@ from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WID
 from edgemeta.toolchain.train.detector.recipe import is_detector_recipe
 from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
-from edgemeta.toolchain.train.recipe_files import find_recipe
+from edgemeta.toolchain.train.recipe import find_recipe
 from edgemeta.toolchain.train.train import train as train_by_recipe
 
 _path = click.Path(path_type=Path)

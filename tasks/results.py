@@ -2,17 +2,57 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
 from edgemeta.tasks.classification import top_k, unknown
 from edgemeta.tasks.detection.level import Outputs
 from edgemeta.tasks.detection.objects import Detector, Object
-from edgemeta.tasks.embedding import EmbeddingReader
-from edgemeta.tasks.multi_label import MultiLabelReader
+from edgemeta.tasks.numbers import Float64, Output
+
+
+class MultiLabelReader:
+    """Scores of a multi-label classification; built once for a model."""
+
+    def __init__(self, model: Model) -> None:
+        assert isinstance(model.task, MultiLabel)
+        self.labels, self.threshold = model.task.labels, model.task.score_threshold
+        self._output = Output(model, model.outputs[0], len(self.labels))
+        self._columns = np.arange(len(self.labels))
+
+    def scores(self, logits: NDArray[Any]) -> Float64:
+        """Score [labels] of every label: the sigmoid of its logit, from the integers [labels] of one image."""
+        return self._output.sigmoids(np.ascontiguousarray(logits), np.zeros_like(self._columns), self._columns)
+
+    def present(self, logits: NDArray[Any]) -> tuple[tuple[str, float], ...]:
+        """Labels that score at least the threshold and their scores, greatest first, then by index. logits [labels]."""
+        scores = self.scores(logits)
+        order = np.argsort(-scores, kind="stable")
+        return tuple((self.labels[i], float(scores[i])) for i in order if scores[i] >= self.threshold)
+
+
+class EmbeddingReader:
+    """Vectors of length 1; built once for a model."""
+
+    def __init__(self, model: Model) -> None:
+        self._output = Output(model, model.outputs[0], model.output_types[0].shape[2])
+
+    def vector(self, integers: NDArray[Any]) -> Float64:
+        """The numbers [D] that the integers [D] of one image represent, divided by their length; zeros stay zeros.
+
+        The cosine similarity of two vectors is their dot product.
+        """
+        values = self._output.values(integers, np.zeros(1, np.int64)).ravel()
+        greatest = np.abs(values).max()
+        if greatest == 0:
+            return values
+        values = values / greatest  # so that no square overflows
+        vector: Float64 = values / np.sqrt(np.square(values).sum())
+        return vector
 
 
 @dataclass(frozen=True)

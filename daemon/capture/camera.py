@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from edgemeta.daemon.capture.frame_filter import FrameFilter
 from edgemeta.daemon.capture.liveness import RUNNING, Liveness
 from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
-from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.capture.retry_delays import RetryDelays
+from edgemeta.daemon.capture.retry import Retry, RetryDelays
 from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceSilentError, SourceWaiting
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState

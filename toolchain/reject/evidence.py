@@ -19,10 +19,10 @@ from edgemeta.model.layers import AveragePool, Dense, Layer, TensorType
 from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.api import Batch
+from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.run import integer_session, needed
 from edgemeta.toolchain.quantize.scales import multiplier_for
-from edgemeta.toolchain.reject.logistic import fit_row
 
 STAGES = 3
 """Sizes of maps that are looked at, the last ones of the network."""
@@ -31,6 +31,12 @@ _GREATEST = 127
 
 Features = NDArray[np.float64]
 """Means [N, C] of N images, of all stages one after the other, as the integers that they are."""
+
+RIDGE = 1e-3
+"""Weight of the squared coefficients of standardized features: keeps them finite where classes can be separated."""
+SPREAD = 0.5
+"""Least standard deviation by which a feature is divided: those that hardly change keep small coefficients."""
+_STEPS, _ENOUGH = 50, 1e-6
 
 
 def without_rejection(model: Model) -> Model:
@@ -122,3 +128,33 @@ def _mean(stage: Layer, greatest: float) -> AveragePool:
     name = f"{stage.name}{_MEAN}"
     requantize = multiplier_for(np.array([1 / (ratio * height * width)]), output.lo, output.hi, name)
     return AveragePool(name, stage.name, output, kernel=(height, width), stride=(1, 1), requantize=requantize)
+
+
+def fit_row(known: Float64, foreign: Sequence[Float64]) -> Float64:
+    """Coefficients [C] of the logarithm of the odds that an image is known, but for a constant, from features [N, C].
+
+    Known and foreign images weigh alike, and so does each kind of foreign images. Features are standardized by the
+    known images' mean and standard deviation; the result applies to the features as they are.
+    """
+    mean, spread = known.mean(0), np.maximum(known.std(0), SPREAD)
+    x = np.concatenate([(each - mean) / spread for each in (known, *foreign)])
+    x = np.column_stack([x, np.ones(len(x))])
+    is_known = np.repeat([1.0, 0.0], [len(known), len(x) - len(known)])
+    weight = np.concatenate([_shares(known, 2), *(_shares(each, 2 * len(foreign)) for each in foreign)])
+    ridge = np.append(np.full(x.shape[1] - 1, RIDGE), 0.0)
+    b = np.zeros(x.shape[1])
+    for _ in range(_STEPS):
+        odds = 1 / (1 + np.exp(-np.clip(x @ b, -40, 40)))
+        slope = x.T @ (weight * (odds - is_known)) + ridge * b
+        curvature = (x * (weight * odds * (1 - odds))[:, np.newaxis]).T @ x + np.diag(ridge + 1e-12)
+        step = np.linalg.solve(curvature, slope)
+        b -= step
+        if np.abs(step).max() < _ENOUGH:
+            break
+    row: Float64 = b[:-1] / spread
+    return row
+
+
+def _shares(images: Float64, parts: int) -> Float64:
+    """The weight of each image of a group that has 1 / parts of all weight."""
+    return np.full(len(images), 1 / (parts * len(images)))

@@ -13,8 +13,7 @@ from edgemeta.toolchain.data.dataset import Alternates, Dataset, load_alternates
 from edgemeta.toolchain.data.split import held_out
 from edgemeta.toolchain.progress import ProgressCallback
 from edgemeta.toolchain.train.pictures_data import data_name
-from edgemeta.toolchain.train.recipe import SIZE, Recipe, load_recipe
-from edgemeta.toolchain.train.recipe_files import find_recipe
+from edgemeta.toolchain.train.recipe import SIZE, Recipe, find_recipe, load_recipe
 from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable, save_npz
 from edgemeta.toolchain.train.start import ENTRY, described

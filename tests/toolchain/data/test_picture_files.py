@@ -15,8 +15,7 @@ from PIL import Image
 from edgemeta.model.preprocess import crop_rectangle, resize_area
 from edgemeta.toolchain.data.class_folders import list_class_folders
 from edgemeta.toolchain.data.dataset import load_dataset
-from edgemeta.toolchain.data.picture_files import read_pictures, read_squares
-from edgemeta.toolchain.data.square_pictures import make_square
+from edgemeta.toolchain.data.picture_files import make_square, read_pictures, read_squares
 from edgemeta.toolchain.errors import DataError
 
 Draw = Callable[..., Any]

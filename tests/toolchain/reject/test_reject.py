@@ -21,8 +21,7 @@ from edgemeta.tasks.classification import evidence_of, logits_of, unknown
 from edgemeta.toolchain.data.dataset import Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.reject.evidence import without_rejection
-from edgemeta.toolchain.reject.logistic import fit_row
+from edgemeta.toolchain.reject.evidence import fit_row, without_rejection
 from edgemeta.toolchain.reject.made_foreign import KINDS, make_foreign
 from edgemeta.toolchain.reject.reject import Rejected, reject
 from tests.tasks.detection.models import detection_model

@@ -5,8 +5,7 @@ import pytest
 
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import Step, load_search
-from edgemeta.toolchain.train.recipe import load_recipe
-from edgemeta.toolchain.train.recipe_files import find_recipe
+from edgemeta.toolchain.train.recipe import find_recipe, load_recipe
 
 
 @pytest.mark.parametrize(

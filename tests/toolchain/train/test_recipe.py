@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgemeta.toolchain.errors import RecipeError
-from edgemeta.toolchain.train.recipe import Recipe, load_recipe, recipe_from
+from edgemeta.toolchain.train.detector.recipe import is_detector_recipe, load_detector_recipe
+from edgemeta.toolchain.train.recipe import Recipe, find_recipe, load_recipe, recipe_from, shipped_recipes
 
 
 def test_the_shipped_recipe_has_every_entry(repository: Path) -> None:
@@ -79,3 +80,18 @@ def test_missing_and_binary_file(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RecipeError, match="cannot be read"):
         load_recipe(tmp_path / "b.yaml")
+
+
+def test_every_shipped_recipe_loads() -> None:
+    assert "resnet8-cifar10" in shipped_recipes()
+    for name in shipped_recipes():
+        path = find_recipe(name)
+        recipe = load_detector_recipe(path) if is_detector_recipe(path) else load_recipe(path)
+        assert recipe.name == name
+
+
+def test_an_empty_address(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: mine")
+    assert find_recipe(str(tmp_path / "mine.yaml")) == tmp_path / "mine.yaml"
+    with pytest.raises(RecipeError, match=r"no such recipe, expected a file or a shipped name .*resnet8-cifar10"):
+        find_recipe("mine")

@@ -15,8 +15,7 @@ from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.quantize.auto import quantize_auto
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.run import integer_session
-from edgemeta.toolchain.train.recipe import load_recipe
-from edgemeta.toolchain.train.recipe_files import find_recipe
+from edgemeta.toolchain.train.recipe import find_recipe, load_recipe
 from edgemeta.toolchain.train.run import train_network
 from edgemeta.toolchain.train.start import ENTRY, described, design_of
 

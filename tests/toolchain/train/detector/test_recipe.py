@@ -6,7 +6,7 @@ import pytest
 
 from edgemeta.toolchain.errors import RecipeError
 from edgemeta.toolchain.train.detector.recipe import DetectorRecipe, is_detector_recipe, load_detector_recipe
-from edgemeta.toolchain.train.recipe_files import find_recipe, shipped_recipes
+from edgemeta.toolchain.train.recipe import find_recipe, shipped_recipes
 
 
 def written(folder: Path, text: str) -> Path:

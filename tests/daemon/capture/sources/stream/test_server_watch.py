@@ -7,7 +7,7 @@ import pytest
 
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
-from edgemeta.daemon.capture.sources.stream.forkserver import ForkServer
+from edgemeta.daemon.capture.sources.stream.process import ForkServer
 from edgemeta.daemon.capture.sources.stream.server_watch import UNREACHABLE_AFTER
 from edgemeta.daemon.config.source_address import SourceAddress
 from tests.daemon.capture.sources.stream.lost_camera import LostCamera

@@ -23,7 +23,7 @@ import pytest
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
-from edgemeta.daemon.capture.sources.stream.forkserver import FORK_SERVER
+from edgemeta.daemon.capture.sources.stream.process import FORK_SERVER
 from edgemeta.daemon.capture.sources.stream.source import StreamSource
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.source_address import SourceAddress

@@ -1,7 +1,6 @@
 """The delays between the attempts of a camera."""
 
-from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.capture.retry_delays import LATE_INITIAL, LATE_MAX, RetryDelays
+from edgemeta.daemon.capture.retry import LATE_INITIAL, LATE_MAX, Retry, RetryDelays
 from edgemeta.daemon.config.section import RetryConfig
 
 
