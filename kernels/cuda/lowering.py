@@ -88,7 +88,7 @@ def candidate_counts(
     return {step.layers[0].name: len(_offers(step, tensors, architecture, kernels)) for step in fuse(model, FUSIONS)}
 
 
-def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Kernel] = KERNELS) -> str | None:
+def unsupported(layer: Layer, inputs: Sequence[TensorType]) -> str | None:
     """Reason why no architecture has a kernel for a layer, or None if one has.
 
     inputs: types of the tensors that the layer reads. Convolutions, dense layers and pools over the whole map have
@@ -97,7 +97,7 @@ def unsupported(layer: Layer, inputs: Sequence[TensorType], kernels: Sequence[Ke
     step = step_of(layer, inputs)
     tensors = Tensors({**dict(zip(step.reads, inputs, strict=True)), layer.name: layer.output}, frozenset())
     greatest = max(ARCHITECTURES.values(), key=lambda each: each.shared_bytes)
-    if not isinstance(step, LayerStep) or any(True for offers in kernels for _ in offers(step, tensors, greatest)):
+    if not isinstance(step, LayerStep) or any(True for offers in KERNELS for _ in offers(step, tensors, greatest)):
         return None
     return _refusal(step, greatest)
 

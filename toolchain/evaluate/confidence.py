@@ -32,14 +32,6 @@ def calibration_error(probabilities: NDArray[np.float64], classes: NDArray[np.in
     return float(np.abs(gap).sum() / len(classes))
 
 
-def negative_log_likelihood(
-    logits: NDArray[Any], kind: TensorType, classes: NDArray[np.integer[Any]], temperature: float
-) -> float:
-    """Mean over images of -log(score of the true class); logits are integers [N, labels]."""
-    shares = scores(logits, kind, temperature)[np.arange(len(classes)), classes]
-    return float(-np.log(np.maximum(shares, np.finfo(np.float64).tiny)).mean())
-
-
 def fit_temperature(
     logits: NDArray[Any], kind: TensorType, classes: NDArray[np.integer[Any]], report: Report | None = None
 ) -> float:

@@ -17,12 +17,12 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.evaluate.float_results import as_integers, float_reader, stand_in
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from tests.tasks.detection.plain import plain_numbers
+from tests.toolchain.importer.float_results import as_integers, float_reader, stand_in
 from tests.toolchain.importer.litert import ReferenceKernels
 from tests.toolchain.importer.views import expected
 
