@@ -85,6 +85,7 @@ def run_layer(
                 shares = (1 << BILINEAR_BITS) - places.weight, places.weight
                 sums = between(sums, axis + 2, places.lower, places.upper, shares)
             return _shifted(sums, 2 * BILINEAR_BITS)
+    raise AssertionError(f"{type(layer).__name__} has an equivalent")
 
 
 class _Shift(Function):

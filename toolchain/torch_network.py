@@ -150,10 +150,10 @@ class IntegerNetwork(nn.Module):
 
     def __init__(self, model: Model) -> None:
         super().__init__()
-        self.model = model
+        self.model = replace(model, layers=tuple(layer.equivalent for layer in model.layers))
         self._types = model.types
         self._bits: dict[str, int] = {}
-        for layer in model.layers:
+        for layer in self.model.layers:
             if not isinstance(layer, Weighted):
                 continue
             weights = torch.from_numpy(layer.weights.decode().astype(np.float64))

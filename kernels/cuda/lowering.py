@@ -45,7 +45,7 @@ its folder.
 
 def step_of(layer: Layer, inputs: Sequence[TensorType]) -> Step:
     """The step of a layer that is not fused with others; inputs: types of the tensors that it reads."""
-    match layer:
+    match layer := layer.equivalent:
         case Conv() if is_plain(layer):
             return ConvStep(layer)
         case AveragePool() if layer.kernel == inputs[0].shape[:2] and not any(layer.padding):

@@ -35,7 +35,8 @@ class Fusions:
 
 def fuse(model: Model, fusions: Fusions) -> tuple[Step, ...]:
     """Steps of a proved model, whether or not there is a kernel for them."""
-    ordered = _ordered(_Chains(model, fusions).steps())
+    known = replace(model, layers=tuple(layer.equivalent for layer in model.layers))
+    ordered = _ordered(_Chains(known, fusions).steps())
     assert ordered is not None, "chains have no cycles"
     return tuple(_with_shortcuts(ordered) if fusions.shortcuts else ordered)
 

@@ -66,7 +66,7 @@ def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
     types = types_of(model.input, model.layers)
     numbers = {name: number for number, name in enumerate(types)}
     parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
-    for layer in model.layers:
+    for layer in (each.equivalent for each in model.layers):
         operator, fields = _FIELDS.get(type(layer), ("gather", _gather))
         inputs = np.array([numbers[name] for name in layer.sources])
         name = layer.name.encode()
@@ -77,7 +77,7 @@ def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
 
 def unsupported(layer: Layer, source: Shape) -> str | None:
     """Reason why there is no operator for a layer whose first input has a shape, or None."""
-    return None if type(layer) in _FIELDS or gather_of(layer, source) is not None else _refusal(layer)
+    return None if type(layer.equivalent) in _FIELDS or gather_of(layer, source) is not None else _refusal(layer)
 
 
 def _refusal(layer: Layer) -> str:

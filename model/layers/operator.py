@@ -47,6 +47,11 @@ class Operator:
         """The real bounds of a layer that does nothing but keep its input within them; None of another layer."""
         return None
 
+    @property
+    def equivalent(self) -> Any:
+        """A layer of another operator with the same integers, for who has no form of this one; or the layer itself."""
+        return self
+
     def renamed(self, name: str, sources: Sequence[str]) -> Self:
         """The same layer under another name, with other names of its inputs."""
         (source,) = sources

@@ -18,7 +18,7 @@ from edgemeta.plugins.api import BackendError, OptionError, SessionLostError
 from edgemeta.plugins.compile import SplitSession, UnsupportedLayerError, compile_model, refusals_of
 from edgemeta.plugins.cpu.backend import CpuSession
 from edgemeta.plugins.measure import bench, random_image
-from edgemeta.plugins.registry import choose
+from edgemeta.plugins.registry import choose, load
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
 from tests.conformance.random_networks import KINDS, random_network
@@ -239,6 +239,33 @@ def test_what_the_library_has_no_kernel_for_runs_on_the_reference(name: str, cap
         compile_model(case.model, cpu, {}, "refuse")
     with pytest.raises(BackendError, match=r"^backend cpu: layer 'unknown1': Unknown is not supported$"):
         cpu.compile(case.model, {})
+
+
+@dataclass(frozen=True)
+class Same(Operator):
+    """x itself; the same as a clamp that limits nothing."""
+
+    name: str
+    input: str
+    output: TensorType
+
+    @property
+    def equivalent(self) -> Clamp:
+        return Clamp(self.name, self.input, self.output, self.output.lo, self.output.hi)
+
+    def integers(self, values: Sequence[Any], sources: Sequence[TensorType]) -> Any:
+        return values[0]
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_a_backend_runs_the_equivalent_of_a_layer_that_it_has_no_form_of(name: str) -> None:
+    layer: Any = Same("same", INPUT, TensorType((6, 6, 3)))
+    assert load(name).supports(layer, [layer.output]) is None
+    net = NetworkBuilder("equivalent", layer.output)
+    case = net.observe(net.append(layer))
+    with closing(compile_model(case.model, choose("cpu"), {}, "refuse")) as session:
+        for batch_name, batch in case.batches():
+            assert_equal_outputs(session.run(batch), reference.run(case.model, batch), batch_name)
 
 
 def test_steps_of_one_name_in_several_parts_are_added(chain: Case, monkeypatch: pytest.MonkeyPatch) -> None:

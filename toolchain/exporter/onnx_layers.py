@@ -57,7 +57,7 @@ class NotExpressibleError(Exception):
 
 def write_layer(graph: QdqGraph, layer: Layer, types: dict[str, TensorType]) -> None:
     """Append a layer. types: of every tensor before it. Raises NotExpressibleError."""
-    sources = [types[name] for name in layer.sources]
+    sources, layer = [types[name] for name in layer.sources], layer.equivalent
     if isinstance(layer, Lookup):
         _write_lookup(graph, layer, sources[0])
         return
