@@ -13,7 +13,7 @@ from edgemeta.model.layers.elementwise import Add, Clamp, Lookup, Product, Resca
 from edgemeta.model.layers.moving import ChannelShuffle, Concat, DepthToSpace, Pad, Slice, Upsample
 from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Moving, Operator, Summing, Windowed, slide
 from edgemeta.model.layers.pools import AveragePool, GlobalAverage, MaxPool, Mean, Pool
-from edgemeta.model.layers.products import Conv, Dense, Weighted
+from edgemeta.model.layers.products import Affine, Conv, Dense, Weighted
 from edgemeta.model.layers.resize import ResizeBilinear
 from edgemeta.model.layers.types import (
     REAL,
@@ -32,6 +32,7 @@ from edgemeta.model.layers.types import (
 Layer: TypeAlias = (
     Conv
     | Dense
+    | Affine
     | Add
     | Clamp
     | Rescale
@@ -75,6 +76,7 @@ __all__ = [
     "MAX_SIDE",
     "REAL",
     "Add",
+    "Affine",
     "AveragePool",
     "BatchNorm",
     "ChannelShuffle",

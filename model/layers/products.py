@@ -17,8 +17,8 @@ from edgemeta.model.layers.bounds import prove_accumulators, prove_bias, prove_r
 from edgemeta.model.layers.convolve import convolve
 from edgemeta.model.layers.operator import MAX_SIDE, Summing, Windowed, centred, covered, requantized, slide
 from edgemeta.model.layers.types import REAL, Float32, Padding, Pair, Requantize, Shape, Tensor, TensorType
-from edgemeta.model.require import require, require_between
-from edgemeta.model.weights import Weights
+from edgemeta.model.require import require, require_array, require_between
+from edgemeta.model.weights import FixedWeights, Weights
 
 BLOCK_ELEMENTS = 1 << 18
 """Greatest number of float64 elements that one matrix product reads: about the cache of one core."""
@@ -198,6 +198,46 @@ class Dense(Weighted[W]):
         """As `Operator.reals`."""
         sums: Float32 = values[0].reshape(len(values[0]), -1) @ self.real_weights.T
         return self._biased(sums).reshape(len(sums), 1, 1, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Summing):
+    """acc[c] = bias[c] + factors[c] * (x - zx), requantized: a factor and a summand for each channel.
+
+    factors int8 [C], bias int32 [C]. scale float64 [C] or [1]: the real factor is `scale[c] * factors[c]`.
+    """
+
+    kind = "affine"
+
+    name: str
+    input: str
+    output: TensorType
+    _: KW_ONLY
+    factors: NDArray[np.int8]
+    scale: NDArray[np.float64]
+    bias: NDArray[np.int32]
+    requantize: Requantize
+
+    @property
+    def equivalent(self) -> Conv:
+        """As `Operator.equivalent`: a depthwise convolution of one tap."""
+        weights: Weights = FixedWeights(self.factors.reshape(-1, 1, 1, 1), 8, self.scale)
+        conv = Conv(self.name, self.input, self.output, weights=weights, groups=len(self.factors))
+        return replace(conv, bias=self.bias, requantize=self.requantize)
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        require_array(self.factors, np.int8, ((inputs[0][2],),), "factors")
+        return self.equivalent.shape(*inputs)
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        self.equivalent.prove(sources, is_output=is_output)
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        accumulators = centred(values[0], sources[0]) * self.factors + self.bias
+        return requantized(accumulators, self.requantize, self.output)
 
 
 def _exact_product(columns: NDArray[Any], weights: NDArray[np.int32]) -> NDArray[np.int64]:

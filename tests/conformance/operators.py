@@ -19,6 +19,7 @@ from edgemeta.model.fixedpoint import INT32_MAX, INT32_MIN
 from edgemeta.model.layers import (
     MAX_SIDE,
     Add,
+    Affine,
     AveragePool,
     Clamp,
     Conv,
@@ -97,6 +98,7 @@ WEIGHTS = (
     *(f"power-of-two{bits}" for bits in range(2, 6)),
     *("binary1", "binary8", "greatest factors"),
 )
+AFFINE = ("fixed8", "lowest", "highest", "ends", "zeros")
 BIASES = ("some", "none", "ends")
 CLAMPS = ("whole", "lowest", "highest", "zero point")
 
@@ -205,6 +207,19 @@ def _dense(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> st
     bias = _bias(net, set_["bias"], decoded, before)
     requantize = _requantize(net, set_["requantize"], net.spread(decoded, before), after)
     return net.append(Dense(net.next_name("dense"), x, after, weights=weights, bias=bias, requantize=requantize))
+
+
+def _affine(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
+    before = net.type_of(x)
+    weights = _weights(net, set_["weights"], (before.shape[2], 1))
+    after, decoded = replace(output, shape=before.shape), weights.decode()
+    numbers = {
+        "factors": decoded[:, 0].astype(np.int8),
+        "scale": weights.scale,
+        "bias": _bias(net, set_["bias"], decoded, before),
+        "requantize": _requantize(net, set_["requantize"], net.spread(decoded, before), after),
+    }
+    return net.append(Affine(net.next_name("affine"), x, after, **numbers))  # type: ignore[arg-type]
 
 
 def _beside(net: NetworkBuilder, x: str) -> str:
@@ -317,6 +332,7 @@ OPERATORS: tuple[Operator, ...] = (
         _add,
     ),
     Operator("clamp", {"bounds": ("inner", *CLAMPS)}, _clamp),
+    Operator("affine", {"weights": AFFINE, "bias": ("some", "ends"), "requantize": ROUNDINGS}, _affine),
     Operator("rescale", {"requantize": ROUNDINGS}, _rescale),
     Operator("max-pool", {"window": WINDOWS}, _max_pool),
     Operator("average", {"requantize": ROUNDINGS, "window": WINDOWS}, _average),

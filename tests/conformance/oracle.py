@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import (
     Add,
+    Affine,
     AveragePool,
     ChannelShuffle,
     Clamp,
@@ -70,6 +71,10 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
                 for o in range(layer.output.shape[2])
             ]
             sums = np.stack(rows, axis=1)[:, None, None] + (0 if layer.bias is None else layer.bias.astype(np.int64))
+            return requantized(sums, layer.requantize, layer.output)
+        case Affine():
+            factors, bias = (each.astype(np.int64) for each in (layer.factors, layer.bias))
+            sums = np.stack([centred[..., c] * factors[c] + bias[c] for c in range(x.shape[3])], axis=3)
             return requantized(sums, layer.requantize, layer.output)
         case Clamp():
             return np.minimum(np.maximum(x, layer.lo), layer.hi)

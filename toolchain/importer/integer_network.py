@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT, types_of
 from edgemeta.model.layers import (
+    Affine,
     BatchNorm,
     Float32,
     FloatLayer,
@@ -137,8 +138,9 @@ class _Converter:
         elif layer.limits is not None:
             block = replace(block, core=Relu(name, inputs[0]))
         low, high = (activation if activation is not None else layer).limits or (None, None)
+        node = Node(block, sources, out, *bounds(low, high, out), is_raw)
         policy = _FromFile(layer, self.network, self.imported)
-        for made in lower(Node(block, sources, out, *bounds(low, high, out), is_raw), policy):
+        for made in [_affine(layer, node)] if isinstance(layer, BatchNorm) else lower(node, policy):
             self.layers.append(made)
             self.types[made.name] = made.output
         self.final[layer.name] = made.name
@@ -155,8 +157,6 @@ class _FromFile(Policy):
     def weighted(self, node: Node) -> Numbers:
         """As Policy; raises UnsupportedError, too."""
         layer, (source,) = self.layer, node.sources
-        if isinstance(layer, BatchNorm):
-            return _affine(layer, node)
         assert isinstance(layer, Weighted)
         weights, bias = self._integers(layer, source)
         if not node.is_raw:
@@ -211,13 +211,19 @@ def _type(known: Quantization, shape: Shape) -> TensorType:
     return kind
 
 
-def _affine(layer: BatchNorm, node: Node) -> Numbers:
-    """Factor and summand of each channel, as a convolution of one element: weights of one size, scales for the rest."""
+def _affine(layer: BatchNorm, node: Node) -> Affine:
+    """Factor and summand of each channel: factors of one size, scales for the rest."""
     source, out = node.sources[0], node.out
     factor = layer.gamma.astype(np.float64) / np.sqrt(layer.variance.astype(np.float64) + layer.eps)
     summand = layer.beta.astype(np.float64) - layer.mean.astype(np.float64) * factor
     scale = np.where(factor == 0, out.scale / source.scale, np.abs(factor)) / _UNIT
-    values = (np.sign(factor) * _UNIT).astype(np.int8).reshape(-1, 1, 1, 1)
     units = source.scale * scale
-    requantize = multiplier_for(units / out.scale, node.lo, node.hi, layer.name)
-    return Numbers(FixedWeights(values, 8, scale), int32_bias(summand / units, layer.name), requantize, out)
+    return Affine(
+        node.name,
+        node.block.inputs[0],
+        out,
+        factors=(np.sign(factor) * _UNIT).astype(np.int8),
+        scale=scale,
+        bias=int32_bias(summand / units, layer.name),
+        requantize=multiplier_for(units / out.scale, node.lo, node.hi, layer.name),
+    )
