@@ -36,8 +36,7 @@ from edgemeta.kernels.fpga.generate.engines import Engine, Folding
 from edgemeta.kernels.fpga.generate.foldings import DEFAULT_CYCLES, choose_foldings
 from edgemeta.kernels.fpga.generate.network import Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
-from edgemeta.kernels.fpga.simulate.cache import simulation_library
-from edgemeta.kernels.fpga.simulate.model import Simulation
+from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
 from edgemeta.kernels.fpga.synthesize.yosys import engine_cells, flattened_cells
 from edgemeta.model import reference
 from edgemeta.model.file import load

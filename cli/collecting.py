@@ -12,7 +12,7 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.sources.registry import kind_of
 from edgemeta.daemon.collect.direct import Collected, OnProgress, collect_directly
 from edgemeta.daemon.collect.errors import CollectError
-from edgemeta.daemon.collect.labels import checked_label
+from edgemeta.daemon.collect.folder import checked_label
 from edgemeta.daemon.collect.running_service import RunningService
 from edgemeta.daemon.config.config import Config, resolved
 from edgemeta.daemon.config.loader import ConfigFile

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
-from edgemeta.daemon.capture.picture_sample import PictureSample, sample_of
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError
-from edgemeta.daemon.capture.still_picture import FASTEST_NS, FEWEST, StillPicture
+from edgemeta.daemon.capture.still_picture import FASTEST_NS, FEWEST, PictureSample, StillPicture, sample_of
 from edgemeta.daemon.capture.stream_delay import StreamDelay
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.messages.records import CameraState

@@ -13,11 +13,13 @@ such a spot are left out. docs/decisions/0068-frozen-pictures.md has the measure
 """
 
 import itertools
+from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.daemon.capture.picture_sample import ROWS, PictureSample
+from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.runtime.clock import NS
 
 SAMPLES = 48
@@ -55,6 +57,21 @@ CLOCK_MOTION, CLOCK_OVER_MEDIAN = 0.7, 5.0
 
 CLOCK_AREA, CLOCK_ROWS = 0.04, 2
 """Largest part of the blocks, and most rows of blocks, that count as a clock."""
+
+COLUMNS, ROWS = 32, 18
+"""Blocks of a picture, each of which counts with its mean; a smaller picture has fewer."""
+READ_PER_SIDE = 8
+"""At least so many pixels of a block's side are read, at equal distances, where it has so many."""
+POINTS_PER_SIDE = 2
+"""So many pixels of a block's side are kept by themselves, too: means hide noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class PictureSample:
+    """Luma of a picture. blocks: means, float32 [rows, columns]. points: single pixels of each row, uint8 [rows, n]."""
+
+    blocks: NDArray[np.float32]
+    points: NDArray[np.uint8]
 
 
 class StillPicture:
@@ -152,3 +169,20 @@ def _rows_without_clock(blocks: NDArray[np.float32]) -> NDArray[np.bool_]:
     if len(rows) < ROWS or clock.mean() > CLOCK_AREA or rows.sum() > CLOCK_ROWS:
         return np.ones(len(rows), np.bool_)
     return np.asarray(np.convolve(rows, np.ones(3), "same") == 0)
+
+
+def sample_of(pixels: Pixels) -> PictureSample:
+    """Sample a picture [H, W, 3], BGR, not empty. Samples of pictures of one size have one shape."""
+    height, width = pixels.shape[:2]
+    step = max(1, min(height // (ROWS * READ_PER_SIDE), width // (COLUMNS * READ_PER_SIDE)))
+    luma = cv2.cvtColor(np.ascontiguousarray(pixels[step // 2 :: step, step // 2 :: step]), cv2.COLOR_BGR2GRAY)
+    rows, columns = min(ROWS, luma.shape[0]), min(COLUMNS, luma.shape[1])
+    blocks = cv2.resize(luma.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
+    parts = zip((rows, columns), luma.shape, strict=True)
+    chosen = np.ix_(*(_middles(POINTS_PER_SIDE * number, size) for number, size in parts))
+    return PictureSample(np.asarray(blocks, np.float32), np.asarray(luma[chosen], np.uint8).reshape(rows, -1))
+
+
+def _middles(parts: int, length: int) -> NDArray[np.intp]:
+    """Return the indices of the middles of so many equal parts of a length."""
+    return ((2 * np.arange(parts) + 1) * length // (2 * parts)).astype(np.intp)

@@ -12,14 +12,14 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from edgemeta.daemon.collect.errors import CollectError
-from edgemeta.daemon.collect.labels import checked_label
 from edgemeta.daemon.config.data_folder import give_to_owner_above, make_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
@@ -39,6 +39,12 @@ SETTLED_NS = 100_000_000
 
 Region = tuple[float, float, float, float]
 """Left, top, width and height as fractions of the frame."""
+
+LONGEST = 60
+"""Most characters; in UTF-8 at most 240 bytes, and a file system takes 255."""
+FORBIDDEN = '/\\:*?"<>|'
+"""Separators of paths, and what a memory card's file system does not take."""
+RULE = f"1 to {LONGEST} printable characters other than {' '.join(FORBIDDEN)}, without a dot at either end"
 
 
 @dataclass(frozen=True)
@@ -260,3 +266,24 @@ def _reasons(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CollectError(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def checked_label(text: str, existing: Iterable[str] = ()) -> str:
+    """Return a label in Unicode's normal form C, without blanks at its ends. Raises CollectError.
+
+    existing: the labels so far. One that differs from them only in upper and lower case is refused: on a file system
+    that ignores case both would be one folder.
+    """
+    label = unicodedata.normalize("NFC", text).strip()
+    if (
+        not 1 <= len(label) <= LONGEST
+        or not label.isprintable()
+        or label[0] == "."
+        or label[-1] == "."
+        or any(letter in FORBIDDEN for letter in label)
+    ):
+        raise CollectError(f"found label {text[: LONGEST + 1]!a}, expected {RULE}")
+    for other in existing:
+        if other != label and other.casefold() == label.casefold():
+            raise CollectError(f"found label {label!r}, which differs from {other!r} only in case: use {other!r}")
+    return label

@@ -4,13 +4,14 @@ A second is starved if this thread was woken late, or if tasks of the machine wa
 taken in time. The service is overloaded when half of the last seconds were, and until hardly any was.
 """
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from edgemeta.daemon.runtime.awake import AWAKE, BEAT
-from edgemeta.daemon.runtime.cpu_pressure import cpu_stalled
 from edgemeta.daemon.runtime.periodic import Periodic
 
 DELAYED = 0.1
@@ -33,6 +34,10 @@ BEGINS, ENDS = 5, 1
 
 RATE = 0.25
 """How much a second counts for deadlines while the service is overloaded."""
+
+PRESSURE_FILE = Path("/proc/pressure/cpu")
+"""Absent where the kernel does not measure it."""
+MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -138,3 +143,12 @@ class LoadMonitor:
         pressure = [each.pressure for each in last if each.pressure is not None]
         waiting = f", tasks wait for a processor in {sum(pressure) / len(pressure):.0%} of the time" if pressure else ""
         return f"threads are woken {1000 * delay:.0f} ms late, {not_taken:.0%} of the frames are not taken{waiting}"
+
+
+def cpu_stalled() -> float | None:
+    """Return the seconds since boot in which some task waited for a processor; None where they are not measured."""
+    try:
+        found = re.search(r"^some .*total=(\d+)$", PRESSURE_FILE.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) / MICROSECONDS if found else None

@@ -8,8 +8,7 @@ import numpy as np
 
 from edgemeta.kernels.fpga.generate.cost import predicted_lut
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
-from edgemeta.kernels.fpga.simulate.cache import simulation_library
-from edgemeta.kernels.fpga.simulate.model import Simulation
+from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
 from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, port_cells, stream_cells
 from edgemeta.model import reference
 from edgemeta.model.callbacks import Progress

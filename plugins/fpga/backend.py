@@ -15,8 +15,7 @@ from pathlib import Path
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings
 from edgemeta.kernels.fpga.generate.network import FpgaError
 from edgemeta.kernels.fpga.generate.supported import unsupported
-from edgemeta.kernels.fpga.simulate.cache import simulation_library
-from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools
+from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools, simulation_library
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session

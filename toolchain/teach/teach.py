@@ -30,11 +30,10 @@ from edgemeta.toolchain.teach.features import (
     unmeasured,
 )
 from edgemeta.toolchain.teach.findings import Findings, find
-from edgemeta.toolchain.teach.folds import FOLDS, folds
 from edgemeta.toolchain.teach.head import Head
 from edgemeta.toolchain.teach.pictures import Pictures, Region, chosen, look_at
 from edgemeta.toolchain.teach.table import make_table
-from edgemeta.toolchain.teach.validation import Choice, Validated, Validation
+from edgemeta.toolchain.teach.validation import FOLDS, Choice, Validated, Validation, folds
 
 Crop = Literal["full", "center"]
 TeachStage = Literal["pictures", "fits"]

@@ -14,8 +14,7 @@ from edgemeta.kernels.cuda.plan.kernel import NO_RING, Buffers, Candidate, Tenso
 from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Defines, Launch, Source
 from edgemeta.kernels.cuda.plan.layout import integer_type, tensor_defines
 from edgemeta.kernels.cuda.pool_dense import launch as pool_dense
-from edgemeta.kernels.cuda.popc.packing import packed_factors, packed_planes
-from edgemeta.kernels.cuda.popc.planes import WeightPlanes, planes_of
+from edgemeta.kernels.cuda.popc.planes import WeightPlanes, packed_factors, packed_planes, planes_of
 from edgemeta.kernels.cuda.popc.tiles import (
     AHEAD,
     Geometry,

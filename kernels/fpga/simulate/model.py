@@ -1,8 +1,13 @@
 """A generated network as a Verilator model: compiled to a shared library, run through ctypes."""
 
+import fcntl
+import hashlib
+import json
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import CDLL, POINTER, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
 from importlib import resources
 from pathlib import Path
@@ -11,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.fpga.generate.cache_folder import default_folder
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
 from edgemeta.kernels.fpga.generate.registers import CONTROL, load_writes
 from edgemeta.kernels.fpga.generate.verilog import accelerator_source, memory_files, network_source, rtl_sources
@@ -21,6 +27,8 @@ _RUNTIME = ("verilated", "verilated_threads")
 """Verilator's own C++ sources; the second one only in versions that have it."""
 _MARGIN = 4
 """Times the longest expected run, after which a simulation counts as hung."""
+
+_DONE = "done"
 
 
 def missing_tools() -> str | None:
@@ -184,3 +192,29 @@ def _run(command: list[str], folder: Path) -> None:
     if done.returncode != 0:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if "rror" in line] or ["no message"]
         raise FpgaError(f"{command[0]} failed: {lines[0]}")
+
+
+def simulation_library(network: Network, folder: Path | None = None) -> Path:
+    """The network's library, compiled at the first call, which takes a minute or more. Raises FpgaError."""
+    place = (folder or default_folder()) / f"simulation-{_key(network)}"
+    place.mkdir(parents=True, exist_ok=True)
+    library = place / "simulation.so"
+    with _locked(place):
+        if not (place / _DONE).is_file():
+            compile_model(network, place)
+            (place / _DONE).touch()
+    return library
+
+
+def _key(network: Network) -> str:
+    driver = (resources.files("edgemeta.kernels.fpga") / "simulate" / "driver.cc").read_text("utf-8")
+    parts = [rtl_sources(), network_source(network), accelerator_source(network), memory_files(network), driver]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process compiles, others wait for it."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

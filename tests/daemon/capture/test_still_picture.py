@@ -8,9 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.daemon.capture.picture_sample import sample_of
 from edgemeta.daemon.capture.source import Pixels
-from edgemeta.daemon.capture.still_picture import StillPicture
+from edgemeta.daemon.capture.still_picture import StillPicture, sample_of
 
 TENTH = 10**8
 WIDTH, HEIGHT = 192, 144

@@ -4,9 +4,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from edgemeta.daemon.metrics import load
 from edgemeta.daemon.metrics.load import LoadMonitor, Progress, Second
 
 FINE = Second(delay=0.002, pressure=0.99, not_taken=0.0)
@@ -96,3 +98,18 @@ def test_threads_that_take_the_processor_are_noticed() -> None:
     finally:
         monitor.stop(60)
     assert errors == []
+
+
+def test_the_total_of_some_tasks_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cpu"
+    monkeypatch.setattr(load, "PRESSURE_FILE", file)
+    assert load.cpu_stalled() is None
+    file.write_text("some avg10=0.02 avg60=0.00 avg300=0.00 total=12500000\nfull avg10=0.00 avg60=0.00 total=7\n")
+    assert load.cpu_stalled() == 12.5
+
+
+@pytest.mark.skipif(not load.PRESSURE_FILE.exists(), reason="this kernel measures no pressure")
+def test_this_machine_has_waited() -> None:
+    stalled = load.cpu_stalled()
+    assert stalled is not None
+    assert stalled >= 0

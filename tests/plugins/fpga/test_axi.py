@@ -20,8 +20,7 @@ from edgemeta.kernels.fpga.generate.registers import (
     IN_WORDS,
     OUT_WORDS,
 )
-from edgemeta.kernels.fpga.simulate.cache import simulation_library
-from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools
+from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools, simulation_library
 from edgemeta.model import reference
 from edgemeta.plugins.api import BackendError, OptionError, SessionLostError
 from edgemeta.plugins.fpga import axi_dma as dma

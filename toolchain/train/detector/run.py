@@ -16,8 +16,7 @@ from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_ORDER, STREAM_STUDENT, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
-from edgemeta.toolchain.train.detector.anchors import anchors_of
-from edgemeta.toolchain.train.detector.loss import Boxes, DetectionLoss
+from edgemeta.toolchain.train.detector.loss import Boxes, DetectionLoss, anchors_of
 from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, task_of, tiny_yolo
 from edgemeta.toolchain.train.detector.recipe import DetectorRecipe
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs

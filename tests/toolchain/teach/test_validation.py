@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from edgemeta.toolchain.teach.folds import FOLDS, folds
 from edgemeta.toolchain.teach.pictures import natural
+from edgemeta.toolchain.teach.validation import FOLDS, folds
 
 
 def test_every_class_is_cut_into_blocks_of_time() -> None:
