@@ -37,6 +37,7 @@ _OPTIONS: Mapping[str, str] = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions align_corners half_pixel_centers",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions align_corners half_pixel_centers",
     "LEAKY_RELU": "LeakyReluOptions alpha",
+    "DEPTH_TO_SPACE": "DepthToSpaceOptions block_size",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions block_size",
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }

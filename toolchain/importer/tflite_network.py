@@ -18,6 +18,7 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "AVERAGE_POOL_2D": activated(tflite.pool(AveragePool)),
     "CONCATENATION": activated(rearranging.concat),
     "CONV_2D": activated(tflite.conv),
+    "DEPTH_TO_SPACE": tflite.depth_to_space,
     "DEPTHWISE_CONV_2D": activated(tflite.depthwise_conv),
     "DEQUANTIZE": elementwise.place_of,
     "DIV": activated(elementwise.divide),

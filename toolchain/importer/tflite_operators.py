@@ -6,7 +6,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edgemeta.model.layers import AveragePool, Function, MaxPool, Padding, Pair, ResizeBilinear, Upsample, real
+from edgemeta.model.layers import (
+    AveragePool,
+    DepthToSpace,
+    Function,
+    MaxPool,
+    Padding,
+    Pair,
+    ResizeBilinear,
+    Upsample,
+    real,
+)
 from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer import elementwise, rearranging
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
@@ -155,6 +165,12 @@ def split_v(build: Builder, node: Node) -> tuple[Value, ...]:
     """SPLIT_V: the map, the sizes, the axis."""
     sizes = [int(size) for size in build.required(node, 1)]
     return rearranging.split_along(build, node, int(build.required(node, 2).ravel()[0]), sizes)
+
+
+def depth_to_space(build: Builder, node: Node) -> Value:
+    """DEPTH_TO_SPACE."""
+    source, block = build.pixels(node), node.attributes["block_size"]
+    return Pixels(build.add(DepthToSpace(node.outputs[0], source.tensor, block=block)))
 
 
 def space_to_depth(build: Builder, node: Node) -> Value:

@@ -166,6 +166,13 @@ FLOAT: dict[str, Case] = {
         "SLICE", [x, n.constant(integers(0, 1, 0, 2)), n.constant(integers(1, 4, -1, 3))], (1, 4, W, 3)
     ),
     "SOFTMAX": lambda n, x: n("SOFTMAX", [mean(n, x, keep=False)], (1, C), "SoftmaxOptions", Beta=1.0),
+    "DEPTH_TO_SPACE": lambda n, x: n(
+        "DEPTH_TO_SPACE",
+        [n("CONCATENATION", [x, x], (1, H, W, 2 * C), "ConcatenationOptions", Axis=3)],
+        (1, 2 * H, 2 * W, C // 2),
+        "DepthToSpaceOptions",
+        BlockSize=2,
+    ),
     "SPACE_TO_DEPTH": lambda n, x: n(
         "SPACE_TO_DEPTH",
         [n("PAD", [x, n.constant(integers([0, 0], [1, 0], [0, 0], [0, 0]))], (1, 10, W, C))],
