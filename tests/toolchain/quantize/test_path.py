@@ -20,7 +20,11 @@ ROOM = "edgemeta.toolchain.quantize."
 
 
 class Stays:
-    """Modules of this room in the order in which their functions are called for the first time, each function once."""
+    """Modules of this room in the order in which their functions are called for the first time, each function once.
+
+    Not counted is what nobody goes to read: generated methods of dataclasses, and what stands inside of a function that
+    is being read (comprehensions and lambdas, which Python 3.12 partly calls no more).
+    """
 
     def __init__(self) -> None:
         self.stays: list[str] = []
@@ -29,13 +33,14 @@ class Stays:
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """As a function of `sys.setprofile`."""
         module = str(frame.f_globals.get("__name__"))
-        if event == "call" and module.startswith(ROOM) and frame.f_code not in self._known:
+        is_read = "<" not in frame.f_code.co_filename + frame.f_code.co_name
+        if event == "call" and is_read and module.startswith(ROOM) and frame.f_code not in self._known:
             self._known.add(frame.f_code)
             if self.stays[-1:] != [module]:
                 self.stays.append(module)
 
 
-@pytest.mark.parametrize(("name", "modules", "returns"), [("paper", 13, 17), ("auto", 19, 54)])
+@pytest.mark.parametrize(("name", "modules", "returns"), [("paper", 12, 12), ("auto", 19, 46)])
 def test_the_path_changes_the_module_seldom(
     every_layer: FloatModel, pixels: Any, tmp_path: Path, name: str, modules: int, returns: int
 ) -> None:
