@@ -1,5 +1,8 @@
 """Runs the demo: broker, subscriber, service; receives until the time is over; then stops the service first."""
 
+import asyncio
+import importlib
+import logging
 import os
 import queue
 import socket
@@ -16,7 +19,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edgemeta.cli.demo.broker import DemoBroker
 from edgemeta.cli.demo.errors import DemoError
 from edgemeta.cli.demo.service import DEVICE, DemoService, write_config
 from edgemeta.cli.demo.tally import Arrival, Tally, Truth
@@ -34,6 +36,81 @@ POLL_S = 0.1
 FAREWELL_S = 5.0
 
 TIMEOUT_S = 10.0
+
+BROKER_STARTS_WITHIN_S = 10.0
+
+
+class DemoBroker:
+    """An amqtt broker in a separate thread; `with DemoBroker() as broker:` has `broker.port`.
+
+    Only programs on this machine can connect. Raises DemoError if amqtt is missing or does not start.
+    """
+
+    host = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="demo-broker", daemon=True)
+
+    def __enter__(self) -> "DemoBroker":
+        try:
+            self._amqtt = importlib.import_module("amqtt.broker")
+            self._adapters = importlib.import_module("amqtt.adapters")
+        except ImportError as error:
+            raise DemoError(f"edgemeta demo needs the package amqtt ({error}): pip install 'edgemeta[demo]'") from error
+        for name in ("amqtt", "transitions"):  # its routine chatter, which says nothing about the demo
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._thread.start()
+        if not self._ready.wait(BROKER_STARTS_WITHIN_S):
+            raise DemoError(f"the demo's broker did not start within {BROKER_STARTS_WITHIN_S:.0f} seconds")
+        if self._error is not None:
+            raise DemoError(f"the demo's broker did not start: {self._error}") from self._error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(BROKER_STARTS_WITHIN_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:  # noqa: BLE001 - the thread's owner raises it again
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        # An external listener lets us own the socket: port 0 is a free one, and no other address is ever bound.
+        broker = self._amqtt.Broker(
+            {
+                "listeners": {"default": {"type": "external"}},
+                "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+            }
+        )
+        await broker.start()
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await broker.external_connected(
+                    self._adapters.StreamReaderAdapter(reader), self._adapters.StreamWriterAdapter(writer), "default"
+                )
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(connected, self.host, 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        await broker.shutdown()
 
 
 class Subscriber:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.compile.tool import CompilerError
-from edgemeta.kernels.cuda.plan.forms import forms_of
-from edgemeta.kernels.cuda.plan.launch_plan import Launch
+from edgemeta.kernels.cuda.plan.launch_plan import Launch, forms_of
 from edgemeta.kernels.cuda.preprocess.geometry import FrameLayout
 from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import Model

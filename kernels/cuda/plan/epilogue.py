@@ -73,16 +73,15 @@ class Epilogue:
         return replace(self.channels, data=np.ascontiguousarray(split.transpose(2, 1, 0, 3)))
 
 
-def conv_epilogue(prefix: str, step: ConvStep, tensors: Tensors, padded: int, scale_bits: int = 0) -> Epilogue:
+def conv_epilogue(prefix: str, step: ConvStep, tensors: Tensors, padded: int) -> Epilogue:
     """Epilogue of the main convolution, with the clamps after it unless an addition comes between.
 
-    padded: channels that the kernel runs over, at least the layer's. scale_bits: the kernel's accumulators are the sums
-    times 2**scale_bits, and so is `start`.
+    padded: channels that the kernel runs over, at least the layer's.
     """
     conv = step.conv
     clamps = () if step.add else step.after
     requantize = fold_clamps(conv.requantize, clamps)
-    return make_epilogue(prefix, conv.name, requantize, conv.output, _conv_sums(conv, tensors), padded, scale_bits)
+    return make_epilogue(prefix, conv.name, requantize, conv.output, _conv_sums(conv, tensors), padded)
 
 
 def shortcut_epilogue(prefix: str, conv: Conv, tensors: Tensors, padded: int) -> Epilogue:

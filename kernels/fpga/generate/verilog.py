@@ -159,7 +159,7 @@ class _Streams:
         if engine.memories:
             first = numbers[engine.name, engine.memories[0].suffix]
             parameters |= {"FILE": f"{folder}/{label}", "NUMBER": first, "LOAD": self._network.load_bits}
-        values = ", ".join(f".{key}({_literal(value)})" for key, value in parameters.items())
+        values = ", ".join(f".{key}({literal(value)})" for key, value in parameters.items())
         inputs = [self._arriving(name, (engine.name, number)) for number, name in enumerate(engine.reads)]
         names = ["in"] if len(inputs) == 1 else ["a", "b"]
         ports = [_port(name, stream) for name, stream in zip(names, inputs, strict=True)]
@@ -181,7 +181,8 @@ def _port(name: str, stream: str) -> str:
     return ", ".join(f".{name}_{part}({stream}_{part})" for part in ("data", "valid", "ready"))
 
 
-def _literal(value: int | str) -> str:
+def literal(value: int | str) -> str:
+    """A parameter's value."""
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -20,6 +20,7 @@ from edgemeta.kernels.fpga.generate.engines import Engine, Memory
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
 from edgemeta.kernels.fpga.generate.verilog import (
     accelerator_source,
+    literal,
     memory_files,
     network_source,
     network_stub,
@@ -211,7 +212,7 @@ def engine_top(module: str, parameters: Mapping[str, int | str]) -> str:
             else:
                 ports.append(f"input wire [{bits - 1}:0] {name}")
                 wires.append(f".{name}({name})")
-    values = ", ".join(f".{key}({_literal(value)})" for key, value in parameters.items())
+    values = ", ".join(f".{key}({literal(value)})" for key, value in parameters.items())
     return f"module top ({', '.join(ports)});\n{module} #({values}) one ({', '.join(wires)});\nendmodule\n"
 
 
@@ -221,7 +222,3 @@ def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> 
     if not writes:
         return 8 * int(parameters["IN_LANES"])
     return (32 if parameters["MODE"] == 0 else 8) * int(parameters["OUT_LANES"])
-
-
-def _literal(value: int | str) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -17,11 +17,12 @@ import cv2
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.cli.demo.broker import DemoBroker
 from edgemeta.cli.demo.errors import DemoError
 from edgemeta.cli.demo.pixels import free_port, from_page
-from edgemeta.cli.demo.run import run_demo
+from edgemeta.cli.demo.run import DemoBroker, Subscriber, run_demo
 from edgemeta.cli.demo.service import DemoService, write_config
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import QuietView
@@ -34,6 +35,8 @@ from rig.square_detector import save_square_detector, squares_picture
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
 
 EDGEMETA = [sys.executable, "-c", "from edgemeta.cli.main import main; main()"]
+
+pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
 
 
 def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> None:
@@ -212,3 +215,29 @@ def test_without_rich_the_error_names_the_package(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon", "86401"])
 def test_an_invalid_time_is_a_usage_error(seconds: str) -> None:
     assert CliRunner().invoke(edgemeta, ["demo", "--seconds", seconds]).exit_code == 2
+
+
+def test_a_message_goes_from_a_publisher_to_the_subscriber() -> None:
+    with DemoBroker() as broker, Subscriber(broker.host, broker.port, "a/#") as subscriber:
+        publisher = Client(CallbackAPIVersion.VERSION2)
+        publisher.connect(broker.host, broker.port)
+        publisher.loop_start()
+        publisher.publish("a/b", b"hello", qos=1).wait_for_publish(5)
+        arrival = subscriber.next(5)
+        publisher.disconnect()
+        publisher.loop_stop()
+    assert arrival is not None
+    assert (arrival.topic, arrival.payload) == ("a/b", b"hello")
+
+
+def test_nothing_listens_and_no_thread_runs_once_it_has_closed() -> None:
+    with DemoBroker() as broker, Subscriber(broker.host, broker.port, "#"):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((broker.host, broker.port), 5)
+    assert "demo-broker" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_two_brokers_run_side_by_side() -> None:
+    with DemoBroker() as one, DemoBroker() as other:
+        assert one.port != other.port

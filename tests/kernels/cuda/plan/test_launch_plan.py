@@ -4,7 +4,7 @@ from edgemeta.kernels.cuda.direct.launch import candidates as direct
 from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.one_launch.plan import one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.forms import forms_of
+from edgemeta.kernels.cuda.plan.launch_plan import forms_of
 from tests.emulation.witnesses import BY_NAME, POPC, planes
 
 SM_53, SM_87 = ARCHITECTURES["sm_53"], ARCHITECTURES["sm_87"]
