@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing, SelfTest
-from edgemeta.model.layers import Conv, Layer, Multiplier, ShiftTable, TensorType
+from edgemeta.model.layers import Layer, Multiplier, ShiftTable, TensorType
 from edgemeta.model.layers.products import W
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
@@ -39,7 +39,6 @@ KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)
 
 OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     Classification: {"temperature": 1.0, "rejection": None},
-    Conv: {"dilation": [1, 1]},
     Detection: {
         "background": False,
         "box_order": "xywh",
@@ -52,6 +51,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
     Rejection: {"outputs": []},
+    **{layer: layer.optional for layer in get_args(Layer)},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
 

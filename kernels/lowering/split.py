@@ -10,11 +10,9 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import Conv, Dense, Layer
-from edgemeta.model.layers.operator import Joining
+from edgemeta.model.layers import Layer, Weighted
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +81,7 @@ def _joined(model: Model, refusals: Mapping[str, str], blocks: list[_Run]) -> li
         return not any(layer.name in refusals for layer in model.layers[run.begin : run.end])
 
     def is_worth_it(run: _Run) -> bool:
-        has_products = any(isinstance(layer, Conv | Dense) for layer in model.layers[run.begin : run.end])
+        has_products = any(isinstance(layer, Weighted) for layer in model.layers[run.begin : run.end])
         return is_supported(run) and has_products
 
     joined = [_one(group) for _, group in groupby(blocks, is_supported)]
@@ -117,9 +115,7 @@ def _span(layers: Sequence[Layer]) -> str:
 
 def _reading_input(layer: Layer, source: str) -> Layer:
     """The layer with another name for one of the tensors that it reads."""
-    names = tuple(INPUT if name == source else name for name in layer.sources)
-    changes: dict[str, Any] = {"inputs": names} if isinstance(layer, Joining) else {"input": names[0]}
-    return replace(layer, **changes)
+    return layer.renamed(layer.name, [INPUT if name == source else name for name in layer.sources])
 
 
 def _digest(model: Model, run: _Run) -> str:

@@ -1,7 +1,7 @@
 """What every layer says of itself: what it reads, its rule of shape, its proof, its integers and its reals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -27,6 +27,8 @@ class Operator:
 
     kind: ClassVar[str]
     """What model files call the operator."""
+    optional: ClassVar[Mapping[str, Any]] = {}
+    """Fields that are written only where they differ from this, as in a document."""
 
     name: str
     input: str

@@ -101,6 +101,7 @@ class Conv(Weighted[W], Windowed):
     """
 
     kind = "conv"
+    optional = {"dilation": [1, 1]}  # noqa: RUF012 (a ClassVar by the base)
 
     name: str
     input: str

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import BatchNorm, Conv, Float32, FloatLayer
+from edgemeta.model.layers import BatchNorm, Conv, Float32, FloatLayer, Weighted
 from edgemeta.toolchain.quantize.blocks import blocks_of
 
 _FACTORS = 2.0 ** np.arange(-8, 8.01, 0.125)
@@ -27,7 +27,7 @@ def rescaled(model: FloatModel, weight_bits: int, sum_bits: int) -> FloatModel:
     the same up to float32 rounding.
     """
     changed: dict[str, FloatLayer] = {}
-    sources = {x.name: x.input for x in model.layers if isinstance(x, Conv)}  # blocks rename it
+    sources = {x.name: x.input for x in model.layers if isinstance(x, Weighted)}  # blocks rename it
     for block in blocks_of(model):
         core, norm = block.core, block.norm
         if isinstance(core, Conv) and norm is not None and core.name != norm.name:
