@@ -21,7 +21,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement
 from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Classification, Detection, Embedding, MultiLabel
 from edgemeta.plugins.api import Session
-from edgemeta.plugins.checked_pictures import read_checked_picture
+from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.results import Result, reader
 from edgemeta.tasks.tiles import in_frame

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.demo.errors import DemoError
 from edgemeta.cli.demo.pixels import FrameOf, drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
+from edgemeta.cli.demo.service import DemoError
 from edgemeta.cli.demo.view import LineView, QuietView, View
 from edgemeta.cli.options import json_option, load_model
 from edgemeta.daemon.config.source_address import SourceAddress

@@ -19,8 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edgemeta.cli.demo.errors import DemoError
-from edgemeta.cli.demo.service import DEVICE, DemoService, write_config
+from edgemeta.cli.demo.service import DEVICE, DemoError, DemoService, write_config
 from edgemeta.cli.demo.tally import Arrival, Tally, Truth
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import SourceSpec

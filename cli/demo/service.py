@@ -7,8 +7,8 @@ from types import TracebackType
 
 import yaml
 
-from edgemeta.cli.demo.errors import DemoError
 from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.model.errors import EdgemetaError
 
 STOP_TIMEOUT_S = 10.0
 RUN = """
@@ -21,6 +21,10 @@ main()
 """The command; the kernel terminates it if the demo is killed (kill -9)."""
 DEVICE = "demo"
 CAMERA = "camera"
+
+
+class DemoError(EdgemetaError):
+    """The demo cannot start or had to stop, with the reason in one sentence."""
 
 
 def write_config(

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState
-from edgemeta.daemon.metrics.histogram import BOUNDS_NS
+from edgemeta.daemon.metrics.latency import BOUNDS_NS
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.runtime.clock import NS
 

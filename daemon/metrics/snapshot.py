@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState, ModelIdentity
 from edgemeta.daemon.messages.stats import BrokerStats, CameraStats, OutboxStats
-from edgemeta.daemon.metrics.histogram import HistogramReading
+from edgemeta.daemon.metrics.latency import HistogramReading
 
 
 @dataclass(frozen=True)

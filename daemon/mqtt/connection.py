@@ -24,7 +24,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
 from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_packet
 from edgemeta.daemon.mqtt.closing import explanation
-from edgemeta.daemon.mqtt.in_flight import InFlight
+from edgemeta.daemon.mqtt.in_flight import InFlight, Window
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.paho_client import BufferedClient, LastError, PackedProperties, PacketTooLargeError
@@ -35,7 +35,6 @@ from edgemeta.daemon.mqtt.suspects import Suspect, Suspects, key_of, message_sen
 from edgemeta.daemon.mqtt.tls import TlsError, alert, context_of, handshake_failure
 from edgemeta.daemon.mqtt.trials import Trials
 from edgemeta.daemon.mqtt.wakeup import Wakeup
-from edgemeta.daemon.mqtt.window import Window
 from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
 

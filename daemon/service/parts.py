@@ -14,8 +14,7 @@ from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Topics
-from edgemeta.daemon.metrics.counters import FrameCounters
-from edgemeta.daemon.metrics.delivery_counters import DeliveryCounters
+from edgemeta.daemon.metrics.counters import DeliveryCounters, FrameCounters
 from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Report
 from edgemeta.model.errors import FrameError
-from edgemeta.plugins.checked_pictures import read_checked_picture
-from edgemeta.plugins.pictures import PICTURE_SUFFIXES
+from edgemeta.plugins.pictures import PICTURE_SUFFIXES, read_checked_picture
 from edgemeta.toolchain.errors import DataError
 
 Frame = NDArray[np.uint8]

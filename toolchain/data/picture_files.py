@@ -10,7 +10,7 @@ from edgemeta.model.callbacks import Report
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
-from edgemeta.plugins.checked_pictures import read_checked_picture
+from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.class_folders import ClassFolders
 from edgemeta.toolchain.errors import DataError

@@ -20,10 +20,9 @@ from click.testing import CliRunner
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.cli.demo.errors import DemoError
 from edgemeta.cli.demo.pixels import free_port, from_page
 from edgemeta.cli.demo.run import DemoBroker, Subscriber, run_demo
-from edgemeta.cli.demo.service import DemoService, write_config
+from edgemeta.cli.demo.service import DemoError, DemoService, write_config
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edgemeta.daemon.messages.records import CameraState, Drops
 from edgemeta.daemon.messages.stats import BrokerFailures, Stages
-from edgemeta.daemon.metrics.histogram import BOUNDS_NS
+from edgemeta.daemon.metrics.latency import BOUNDS_NS
 from edgemeta.daemon.metrics.prometheus import exposition
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 

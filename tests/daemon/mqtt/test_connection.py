@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.connection import Connection
+from edgemeta.daemon.mqtt.in_flight import FIRST
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.state import LinkError
 from edgemeta.daemon.mqtt.suspects import Suspects
 from edgemeta.daemon.mqtt.wakeup import Wakeup
-from edgemeta.daemon.mqtt.window import FIRST
 
 ACCEPTED = bytes([0x20, 3, 0, 0, 0])
 PACKETS = [
