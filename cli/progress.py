@@ -1,5 +1,6 @@
 """Progress bars on standard error, if it is a terminal."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,3 +33,11 @@ def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Move]:
             bar.update(done - bar.pos, text)
 
         yield update
+
+
+def in_words(seconds: float) -> str:
+    """A time such as "40 s", "3 min" or "2 h 10 min", rounded up."""
+    if seconds < 60:
+        return f"{max(1, math.ceil(seconds))} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

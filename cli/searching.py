@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from edgemeta.cli.options import json_option, remark, report
-from edgemeta.cli.progress import Move, progress_bar
+from edgemeta.cli.progress import Move, in_words, progress_bar
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.toolchain.charts import require_matplotlib
 from edgemeta.toolchain.errors import SearchError
@@ -145,7 +145,7 @@ class _Shown(SearchObserver):
         if first < 0:  # a study may have trials already
             self._began = begin, done
         here, spent = done - self._began[1], time.monotonic() - begin
-        left = f"about {(total - done) * spent / here:.0f} s left" if here > 0 else ""
+        left = f"about {in_words((total - done) * spent / here)} left" if here > 0 else ""
         least = "" if best is None else f"least objective {best:.4f}"
         self._move(done, total, ", ".join(filter(None, (least, left))))
 

@@ -1,6 +1,5 @@
 """The stages of a long command on standard error, with the time left: a bar each on a terminal, otherwise a line."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from typing import Protocol
 
 import click
 
-from edgemeta.cli.progress import progress_bar
+from edgemeta.cli.progress import in_words, progress_bar
 from edgemeta.model.callbacks import Progress
 
 
@@ -97,11 +96,3 @@ class Stages:
         """End the bar that is shown."""
         self._shown.close()
         self._move = None
-
-
-def in_words(seconds: float) -> str:
-    """A time such as "40 s", "3 min" or "2 h 10 min", rounded up."""
-    if seconds < 60:
-        return f"{max(1, math.ceil(seconds))} s"
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from edgemeta.cli.progress import Move, progress_bar
+from edgemeta.cli.progress import Move, in_words, progress_bar
 from edgemeta.toolchain.progress import TrainingEvent
 
 _INTERRUPTED = 130
@@ -50,7 +50,7 @@ class TrainingBars:
         if self._accuracy is not None:
             parts.append(f"accuracy {self._accuracy:.1f} %")
         left = remaining_seconds(self._first, event)
-        return ", ".join(parts if left is None else [*parts, _about(left)])
+        return ", ".join(parts if left is None else [*parts, f"{in_words(left)} left"])
 
 
 def remaining_seconds(first: TrainingEvent, now: TrainingEvent) -> float | None:
@@ -66,13 +66,6 @@ def remaining_seconds(first: TrainingEvent, now: TrainingEvent) -> float | None:
 
 def _done(event: TrainingEvent) -> int:
     return (event.epoch - 1) * event.steps + event.step
-
-
-def _about(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s left"
-    minutes = round(seconds / 60)
-    return f"{minutes} min left" if minutes < 100 else f"{minutes / 60:.1f} h left"
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgemeta.cli.stages import RemainingTime, Stages, in_words
+from edgemeta.cli.progress import in_words
+from edgemeta.cli.stages import RemainingTime, Stages
 
 
 @dataclass(frozen=True)

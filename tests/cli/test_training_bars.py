@@ -41,5 +41,5 @@ def test_the_text_keeps_the_newest_accuracy(monkeypatch: pytest.MonkeyPatch) -> 
         (6, 50, "epoch 2/10, loss 1.250, accuracy 80.0 %, 44 s left"),
     ]
     bars.show(event(2, 2, 600.0))
-    assert texts[-1][2].endswith("2.0 h left") or texts[-1][2].endswith("min left")
+    assert texts[-1][2].endswith("min left")
     bars.close()

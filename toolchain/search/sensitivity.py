@@ -4,7 +4,7 @@ The relative square error of the outputs, which are a classification's logits, i
 number of feature bits below the greatest and everything else at the greatest. Such errors nearly add up, as rounding
 errors of different layers are nearly independent. Networks of one width everywhere show how far from the float
 network's accuracy a sum of errors leads. Under this model the best choice within the budget for a price of error is
-found exactly (`assignment.py`); prices from low to high give a row of choices, of which those with the least predicted
+found exactly (`budget.py`); prices from low to high give a row of choices, of which those with the least predicted
 objective begin the search.
 
 Workers share the measurements: each takes the next one that the study does not hold yet.

@@ -1,7 +1,8 @@
 // C interface of the simulator's library: float32 arrays are rounded to the grids of number formats.
 //
-// The definition is toolchain/simulate (grid.py, rounding.py, random_words.py); every instruction set and number of
-// threads gives its bits. The caller checks sizes; nothing fails but the choice of an instruction set.
+// The definition is toolchain/simulate/definition.py with toolchain/number_formats (grid.py, rounding.py); every
+// instruction set and number of threads gives its bits. The caller checks sizes; nothing fails but the choice of an
+// instruction set.
 #pragma once
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 """The parent of the streams' processes: has loaded PyAV once, and forks a process for each stream.
 
 Its only thread waits for the service, so that forking is safe, and the processes share what was loaded. Run by
-forkserver.py with the socket to the service as its standard input. It ends with the service, and its processes with it.
+process.py with the socket to the service as its standard input. It ends with the service, and its processes with it.
 
 A packet with two descriptors (a stream's socket and shared memory) starts a process; the answer is its id, or a negated
 `errno`. A packet with an id ends that process; the answer is its exit status, negative for the signal that ended it.
