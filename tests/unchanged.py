@@ -7,6 +7,7 @@ with EDGEMETA_FULL=1, nothing is left out.
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Decided once: the workers of pytest-xdist get the answer."""
-    if config.option.leave_out_unchanged and not hasattr(config, "workerinput"):
-        config.option.leave_out_unchanged = os.environ.get("EDGEMETA_FULL") != "1" and is_unchanged(REPOSITORY)
+    """Decided once: the workers of pytest-xdist, which get the arguments as they were given, are told the answer."""
+    if config.option.leave_out_unchanged:
+        told = getattr(config, "workerinput", {}).get("leave_out_unchanged")
+        is_full = os.environ.get("EDGEMETA_FULL") == "1"
+        config.option.leave_out_unchanged = not is_full and is_unchanged(REPOSITORY) if told is None else told
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist."""
+    node.workerinput["leave_out_unchanged"] = node.config.option.leave_out_unchanged
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

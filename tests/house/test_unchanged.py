@@ -66,13 +66,19 @@ def test_where_git_cannot_tell_nothing_is_left_out(checkout: Path, tmp_path_fact
     assert not is_unchanged(checkout)
 
 
+@pytest.mark.parametrize("workers", [[], ["--numprocesses", "1"]])
 @pytest.mark.parametrize("full", ["0", "1"])
-def test_the_run_says_what_it_left_out(tmp_path: Path, full: str) -> None:
-    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
-    (tmp_path / "asked.py").write_text("import tests.unchanged\ntests.unchanged.is_unchanged = lambda folder: True\n")
+def test_a_run_leaves_proofs_out_and_says_so(tmp_path: Path, full: str, workers: list[str]) -> None:
+    for folder in ("proofs", "others"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text("def test_it(): pass\n")
+    (tmp_path / "asked.py").write_text(
+        "from pathlib import Path\nfrom tests import unchanged\nunchanged.is_unchanged = lambda folder: True\n"
+        "unchanged.REPOSITORY, unchanged.PROOFS = Path.cwd(), ('proofs',)\n"
+    )
     command = [sys.executable, "-m", "pytest", "-p", "asked", "-p", "tests.unchanged", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "--leave-out-unchanged", "."],
+        [*command, *workers, "--leave-out-unchanged", "."],
         cwd=tmp_path,
         env=os.environ | {"EDGEMETA_FULL": full},
         capture_output=True,
@@ -81,7 +87,8 @@ def test_the_run_says_what_it_left_out(tmp_path: Path, full: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (f"{', '.join(PROOFS)} (EDGEMETA_FULL=1 runs them)" in done.stdout) == (full == "0")
+    assert ("proofs (EDGEMETA_FULL=1 runs them)" in done.stdout) == (full == "0")
+    assert ("1 passed" if full == "0" else "2 passed") in done.stdout
 
 
 def test_proofs_are_folders(repository: Path) -> None:
