@@ -1,7 +1,6 @@
 """When the service counts as overloaded: on seconds that are given, and with threads that take the processor."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from edgemeta.daemon.metrics import load
 from edgemeta.daemon.metrics.load import LoadMonitor, Progress, Second
+from rig.waiting import wait_until
 
 FINE = Second(delay=0.002, pressure=0.99, not_taken=0.0)
 LATE = Second(delay=0.3, pressure=None, not_taken=0.0)
@@ -87,14 +87,9 @@ def test_threads_that_take_the_processor_are_noticed() -> None:
     monitor.start()
     try:
         with busy(60):  # each holds Python's lock for 5 ms
-            deadline = time.monotonic() + 60
-            while not monitor.is_starved:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            wait_until(lambda: monitor.is_starved, "starved threads")
             assert monitor.delay > 0.1
-        while monitor.is_starved:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: not monitor.is_starved, "threads that run again")
     finally:
         monitor.stop(60)
     assert errors == []

@@ -4,7 +4,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -16,17 +15,16 @@ from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.errors import StoreError
 from edgemeta.daemon.mqtt.outbox.store import Store
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from rig.waiting import wait_until
 
 
 def number(value: int, qos: int = 1) -> OutgoingMessage:
     return OutgoingMessage("edgemeta/test/numbers", str(value).encode(), qos, retain=False, kept=True)
+
+
+def connected(link: Any) -> None:
+    """Wait for the broker."""
+    wait_until(lambda: link.connected, "the connection")
 
 
 def waiting(link: Any) -> int:
@@ -40,7 +38,7 @@ def test_messages_arrive_in_order_and_are_reported_as_acknowledged(
     broker: Any, subscriber: Any, make_link: Any, version: Any, qos: int
 ) -> None:
     link = make_link(broker.port, version=version)
-    wait_until(lambda: link.connected)
+    connected(link)
     for value in range(200):
         link.send(number(value, qos))
     received = subscriber.wait("numbers", 200)
@@ -56,7 +54,7 @@ def test_messages_of_several_threads_are_complete_and_in_order_after_the_broker_
 ) -> None:
     """A broker that reads nothing leaves packets half written."""
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     filling = b"." * 70_000  # 7 MB together: more than the sockets hold, less than the outbox does
 
     def send(sender: int) -> None:
@@ -93,7 +91,7 @@ def test_a_stop_sends_what_the_disk_has_not_taken(broker: Any, make_link: Any, m
     for value in range(200):
         link.send(number(value))
     broker.start()
-    wait_until(lambda: link.connected)
+    connected(link)
     link.close(30.0)
     assert [int(payload) for payload in link.delivered.payloads] == list(range(200))
 
@@ -101,12 +99,12 @@ def test_a_stop_sends_what_the_disk_has_not_taken(broker: Any, make_link: Any, m
 def test_messages_of_qos_0_do_not_count_as_sent_while_they_wait_in_the_kernel(broker: Any, make_link: Any) -> None:
     """Megabytes there would be sent as live messages long after they were made."""
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     broker.process.send_signal(signal.SIGSTOP)
     try:
         for _ in range(100):
             link.send(OutgoingMessage("edgemeta/test/numbers", bytes(20_000), 0, retain=False, kept=True))
-        wait_until(lambda: link.stats.published > 1)
+        wait_until(lambda: link.stats.published > 1, "a first message")
         time.sleep(0.3)
         assert link.stats.published < 60
     finally:
@@ -131,7 +129,7 @@ def test_only_the_links_thread_sends_and_receives(broker: Any, make_link: Any, m
     for name in ("publish", "wait", "process"):
         note_callers_of(name)
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     threads = [threading.Thread(target=lambda: [link.send(number(value)) for value in range(50)]) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -144,7 +142,7 @@ def test_only_the_links_thread_sends_and_receives(broker: Any, make_link: Any, m
 def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: Any) -> None:
     """Two answers at once, and TCP would hold each later one back until our next message acknowledged the last."""
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
 
     sent: list[None] = []
 
@@ -172,7 +170,7 @@ def test_after_a_stall_the_broker_answers_at_once_again(broker: Any, make_link: 
 def test_after_a_flush_every_message_is_counted(broker: Any, make_link: Any) -> None:
     """The last stats of a stop are made when all is flushed: a message between the two would look lost."""
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     counting, goes_on, count = threading.Event(), threading.Event(), link.delivered.acknowledged
 
     def slow(delivery: Any) -> None:
@@ -206,7 +204,7 @@ def test_the_broker_publishes_offline_when_the_connection_is_lost(broker: Any, s
     subscriber.wait("availability")
     make_link(broker.port, topic="edgemeta/thief/availability")
     subscriber.wait_for("test/availability", lambda message: message.payload == b"offline")
-    wait_until(lambda: not link.connected)
+    wait_until(lambda: not link.connected, "the end of the connection")
 
 
 def test_it_connects_to_a_broker_that_starts_later(make_broker: Any, make_subscriber: Any, make_link: Any) -> None:
@@ -215,7 +213,7 @@ def test_it_connects_to_a_broker_that_starts_later(make_broker: Any, make_subscr
     link.send(OutgoingMessage("edgemeta/test/info", b"kept", 1, retain=True))
     assert not link.connected
     broker.start()
-    wait_until(lambda: link.connected)
+    connected(link)
     received = make_subscriber(broker.port).wait("info")
     assert received[0].payload == b"kept"
 
@@ -224,14 +222,14 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
     broker: Any, make_subscriber: Any, make_link: Any
 ) -> None:
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     link.send(OutgoingMessage("edgemeta/test/info", b"old", 1, retain=True))
     link.send(OutgoingMessage("edgemeta/test/info", b"new", 1, retain=True))
     assert link.flush(60.0)
     broker.stop()
-    wait_until(lambda: not link.connected)
+    wait_until(lambda: not link.connected, "the end of the connection")
     broker.start()
-    wait_until(lambda: link.connected)
+    connected(link)
     assert link.connects == 2
     subscriber = make_subscriber(broker.port)
     assert subscriber.wait("info")[0].payload == b"new"
@@ -241,17 +239,17 @@ def test_retained_messages_come_again_after_a_broker_restarts_empty(
 @pytest.mark.gate("4 s: messages at a limited rate")
 def test_messages_of_an_outage_are_replayed_in_order_at_the_configured_rate(broker: Any, make_link: Any) -> None:
     link = make_link(broker.port, outbox={"max_replayed_per_second": 25})
-    wait_until(lambda: link.connected)
+    connected(link)
     broker.stop()
     for value in range(100):
         link.send(number(value))
-    wait_until(lambda: not link.connected)
+    wait_until(lambda: not link.connected, "the end of the connection")
     broker.start()
-    wait_until(lambda: link.connected)
+    connected(link)
     begun = time.monotonic()
     link.send(number(10_000))
-    wait_until(lambda: b"10000" in link.delivered.payloads)
-    wait_until(lambda: waiting(link) == 0)
+    wait_until(lambda: b"10000" in link.delivered.payloads, "the live message")
+    wait_until(lambda: waiting(link) == 0, "an empty outbox")
     assert time.monotonic() - begun > 1.0  # 100 at 25 per second, but for what went out before the outage was noticed
     late = [int(delivery.message.payload) for delivery in link.delivered.deliveries if delivery.replayed]
     assert late == list(range(late[0], 100))
@@ -281,7 +279,7 @@ def test_frame_messages_expire_at_the_broker_and_retained_ones_do_not(
         while "numbers" not in seen:
             link.send(number(1))
             time.sleep(0.02)
-        wait_until(lambda: {"info", "availability"} <= set(seen))
+        wait_until(lambda: {"info", "availability"} <= set(seen), "the retained messages")
     finally:
         client.disconnect()
         client.loop_stop()
@@ -296,7 +294,7 @@ def test_a_message_that_is_not_kept_is_not_sent_on_another_connection(make_broke
     link = make_link(broker.port)
     link.send(OutgoingMessage("edgemeta/test/numbers", b"1", 1, retain=False))
     broker.start()
-    wait_until(lambda: link.connected)
+    connected(link)
     link.send(OutgoingMessage("edgemeta/test/numbers", b"2", 1, retain=False))
     assert link.flush(60.0)
     assert link.delivered.payloads == [b"2"]
@@ -304,7 +302,7 @@ def test_a_message_that_is_not_kept_is_not_sent_on_another_connection(make_broke
 
 def test_answers_on_one_topic_do_not_take_each_others_place(broker: Any, subscriber: Any, make_link: Any) -> None:
     link = make_link(broker.port)
-    wait_until(lambda: link.connected)
+    connected(link)
     for number in range(200):
         link.send(OutgoingMessage("edgemeta/test/resp/model", str(number).encode(), 1, retain=False))
     answers = subscriber.wait("resp/model", 200)
@@ -319,7 +317,7 @@ def test_a_replayed_state_is_not_retained(make_broker: Any, make_subscriber: Any
         payload = b'{"state":"' + state + b'","historical":false}'
         link.send(OutgoingMessage("edgemeta/test/state", payload, 1, retain=True, kept=True))
     broker.start()
-    wait_until(lambda: len(link.delivered.deliveries) == 4)  # online, state, and both as they were
+    wait_until(lambda: len(link.delivered.deliveries) == 4, "four messages")  # online, state, and both as they were
     assert [delivery.replayed for delivery in link.delivered.deliveries] == [False, False, True, True]
     first = make_subscriber(broker.port).wait("state")[0]
     assert first.json == {"state": "new", "historical": False}
@@ -330,7 +328,7 @@ def test_a_refused_login_never_counts_as_connected(make_broker: Any, make_link: 
     broker.start()
     link = make_link(broker.port)
     with caplog.at_level("DEBUG", "edgemeta.daemon.mqtt"):
-        wait_until(lambda: len(caplog.records) >= 3)
+        wait_until(lambda: len(caplog.records) >= 3, "three refusals")
     assert all("refused the connection: not authorized" in record.getMessage() for record in caplog.records)
     assert not link.connected
     assert link.connects == 0
@@ -350,7 +348,7 @@ def test_a_login_with_the_right_password_is_accepted(
     (tmp_path / "secret").write_text("open sesame\n")
     wrong = make_link(broker.port, version=version, username="ali", password="open barley")
     right = make_link(broker.port, version=version, username="ali", password_file=str(tmp_path / "secret"))
-    wait_until(lambda: right.connected)
+    connected(right)
     assert not wrong.connected
     assert wrong.connects == 0
 
@@ -371,10 +369,10 @@ def test_messages_the_broker_refuses_are_counted_and_not_acknowledged(
     broker.start()
     with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(broker.port)
-        wait_until(lambda: link.connected)
+        connected(link)
         for value in range(3):
             link.send(number(value))
-        wait_until(lambda: link.stats.refused == 3)
+        wait_until(lambda: link.stats.refused == 3, "three refusals")
     assert link.delivered.payloads == []
     assert waiting(link) == 0
     assert link.stats.published == 1  # `online`
@@ -385,7 +383,7 @@ def test_a_broker_that_does_not_answer_is_disconnected(make_link: Any, monkeypat
     monkeypatch.setattr("edgemeta.daemon.mqtt.connection.ANSWER_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         make_link(silent.getsockname()[1])
-        wait_until(lambda: bool(caplog.records))
+        wait_until(lambda: bool(caplog.records), "a report")
     assert "gave no answer within 0.2 s" in caplog.text
 
 
@@ -393,7 +391,7 @@ def test_a_host_name_that_leads_nowhere(make_link: Any, caplog: Any) -> None:
     host = "nowhere.invalid"
     with caplog.at_level("WARNING", "edgemeta.daemon.mqtt"):
         link = make_link(1883, host=host)
-        wait_until(lambda: bool(caplog.records))
+        wait_until(lambda: bool(caplog.records), "a report")
     assert f"broker {host}:1883 cannot be reached: " in caplog.text
     assert link.status.state is BrokerState.UNREACHABLE
 
@@ -414,7 +412,7 @@ def test_a_broker_that_stops_answering_is_left_without_a_goodbye(make_link: Any)
         broker = threading.Thread(target=serve, args=(listener,))
         broker.start()
         link = make_link(listener.getsockname()[1])
-        wait_until(lambda: link.connected)
+        connected(link)
         begun = time.monotonic()
         link.close(0.5)
         assert time.monotonic() - begun < 20.0

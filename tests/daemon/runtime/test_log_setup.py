@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.daemon.runtime.log_setup import JsonFormatter, set_up
+from tests.daemon.conftest import wait_for_line
 
 log = logging.getLogger("edgemeta.test")
 
@@ -110,11 +111,11 @@ def test_the_service_logs_json_and_a_reload_changes_the_format(
     """Each line of a whole life, the broker away: JSON until the reload, text after it."""
     config = write_config(mqtt={"host": "127.0.0.1", "port": free_port()}, log={"format": "json"})
     daemon = run_daemon(config)
-    wait_for(daemon, '"state": "running"')
-    wait_for(daemon, '"state": "unreachable"')
+    wait_for_line(daemon, '"state": "running"')
+    wait_for_line(daemon, '"state": "unreachable"')
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"log": {"format": "text"}}))
     daemon.process.send_signal(signal.SIGHUP)
-    wait_for(daemon, "config reloaded: applied log.format\n")
+    wait_for_line(daemon, "config reloaded: applied log.format\n")
     assert daemon.stop() == 0
     lines = daemon.said.splitlines()
     reported = [json.loads(line) for line in lines if line.startswith("{")]
@@ -123,11 +124,3 @@ def test_the_service_logs_json_and_a_reload_changes_the_format(
     text = lines[len(reported) :]
     assert text[-1].endswith("INFO    stopped")
     assert not any(line.startswith("{") for line in text), "JSON after the reload"
-
-
-def wait_for(daemon: Any, text: str) -> None:
-    deadline = time.monotonic() + 60
-    while text not in daemon.said:
-        assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{daemon.said}"
-        assert daemon.process.poll() is None, daemon.said
-        time.sleep(0.01)

@@ -14,17 +14,11 @@ from typing import Any
 import pytest
 
 from rig.service_manager import stream_processes
-from tests.daemon.conftest import broker_keys, wait_until_metric
+from rig.waiting import wait_until
+from tests.daemon.conftest import broker_keys, wait_for_line, wait_until_metric
 
 WITHIN = 15.0
 """Seconds: what hangs here hangs for ever. `reliability/lifecycle.py` measures against the 2 s that are promised."""
-
-
-def wait_for_line(log: Path, text: str) -> None:
-    deadline = time.monotonic() + 60
-    while text not in log.read_text():
-        assert time.monotonic() < deadline, f"waited for {text!r}, the log has:\n{log.read_text()}"
-        time.sleep(0.01)
 
 
 def ends(process: "subprocess.Popen[Any]", number: int = signal.SIGTERM) -> float:
@@ -43,7 +37,7 @@ def test_a_signal_ends_it(
     if there_is_a_broker:
         broker.start()
     daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
-    wait_for_line(daemon.log, "connected to broker" if there_is_a_broker else "next try in")
+    wait_for_line(daemon, "connected to broker" if there_is_a_broker else "next try in")
     assert ends(daemon.process, number) < WITHIN
     assert "Traceback" not in daemon.said
     assert daemon.said.rstrip().endswith("stopped")
@@ -58,8 +52,8 @@ def silent_camera() -> Iterator[dict[str, Any]]:
 
 def hang_the_parent_of_streams(service: int) -> None:
     """Stop it and end a stream's process: the stream's camera then waits for the parent, and has its lock."""
-    while len(processes := stream_processes(service)) < 2:
-        time.sleep(0.01)
+    wait_until(lambda: len(stream_processes(service)) >= 2, "a stream's process")
+    processes = stream_processes(service)
     os.kill(processes[0], signal.SIGSTOP)
     os.kill(processes[1], signal.SIGKILL)
 
@@ -139,7 +133,7 @@ def test_where_everything_hangs_it_stops_in_time_and_reports_what_may_be_lost(
         subscriber.wait("front/frame", 3)
         broker.process.send_signal(signal.SIGSTOP)
         hang_the_parent_of_streams(process.pid)
-        wait_for_line(log, "hangs\nhangs\n")
+        wait_until(lambda: "hangs\nhangs\n" in log.read_text(), "worker and disk that hang")
         assert ends(process) < WITHIN
     finally:
         process.kill()

@@ -15,7 +15,7 @@ from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.model.file import save
 from edgemeta.model.tasks import Rejection
 from rig.browser import Browser
-from tests.daemon.conftest import colour_model
+from tests.daemon.conftest import colour_model, wait_for_line
 from tests.daemon.web.conftest import DEADLINE, TOKEN
 
 CONTRAST = """
@@ -176,7 +176,7 @@ def test_a_service_that_stops_and_returns(write_config: Any, run_daemon: Any, lo
     port = free_port()
     config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
     daemon = run_daemon(config)
-    wait_for_page(daemon)
+    wait_for_line(daemon, "page at http://")
     browser = look(port)
     shows(browser, "#connection", "live")
     shows(browser, "#service", "boot")
@@ -185,21 +185,13 @@ def test_a_service_that_stops_and_returns(write_config: Any, run_daemon: Any, lo
     daemon.process.wait()
     shows(browser, "#connection", "connection lost, reconnecting")
     assert browser.run("return document.body.classList.contains('lost')")
-    wait_for_page(run_daemon(config))
+    wait_for_line(run_daemon(config), "page at http://")
     shows(browser, "#connection", "live")
     wait(browser, "the new service", lambda: browser.text("#service .code:last-child") not in ("", boot))
     assert not browser.run("return document.body.classList.contains('lost')")
 
 
 TRIES = "return performance.getEntriesByName(location.origin + '/api/state').length"
-
-
-def wait_for_page(daemon: Any) -> None:
-    deadline = time.monotonic() + 2 * DEADLINE
-    while "page at http://" not in daemon.said:
-        assert time.monotonic() < deadline, daemon.said
-        assert daemon.process.poll() is None, daemon.said
-        time.sleep(0.02)
 
 
 def test_signing_in_by_keyboard(serve: Any, look: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -338,7 +330,7 @@ def test_without_the_service_all_data_is_marked_as_outdated(
     port = free_port()
     config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": broker.port})
     daemon = run_daemon(config)
-    wait_for_page(daemon)
+    wait_for_line(daemon, "page at http://")
     browser = look(port)
     wait(browser, "all well", lambda: browser.text("#connection") == "live")
     daemon.process.kill()
@@ -354,7 +346,7 @@ def test_without_the_service_all_data_is_marked_as_outdated(
         lambda: browser.run(TRIES) > 1,
     )
     assert browser.text(".camera .status") == "was running", "said once"
-    wait_for_page(run_daemon(config))
+    wait_for_line(run_daemon(config), "page at http://")
     wait(browser, "all well", lambda: browser.text("#connection") == "live")
     shows(browser, ".camera .status", "running")
     wait(

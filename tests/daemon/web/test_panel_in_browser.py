@@ -11,9 +11,9 @@ from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
 from rig.teaching_panel import TeachingPanel
 from rig.waiting import wait_until
-from tests.daemon.conftest import broker_keys
+from tests.daemon.conftest import broker_keys, wait_for_line
 from tests.daemon.web.conftest import TOKEN, Page
-from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait, wait_for_page
+from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait
 
 CLOSED, OPEN = STATES
 
@@ -183,7 +183,7 @@ def test_the_whole_way_from_the_button_to_new_labels_in_messages(
         mqtt=broker_keys(broker),
     )
     daemon = run_daemon(config)
-    wait_for_page(daemon)
+    wait_for_line(daemon, "page at http://")
     panel = open_panel(browser, port)
     for state in STATES:
         gate.state = state

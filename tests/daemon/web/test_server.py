@@ -19,6 +19,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.web import server as module
 from edgemeta.daemon.web.request import MAX_HEAD
 from edgemeta.daemon.web.server import MAX_CONNECTIONS, MAX_STREAMS
+from rig.waiting import wait_until
 from tests.daemon.web.conftest import DEADLINE, TOKEN, Page
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -135,10 +136,7 @@ def test_idle_connections_are_closed_for_new_ones(serve: Any, monkeypatch: pytes
         for _ in range(5):
             assert page.ask("/healthz").status == 200
         assert set(threading.enumerate()) <= threads  # one that an earlier test left may end
-    deadline = time.monotonic() + DEADLINE
-    while open_files() > files:
-        assert time.monotonic() < deadline, "connections are left"
-        time.sleep(0.02)
+    wait_until(lambda: open_files() <= files, "the end of all connections")
 
 
 def test_wrong_tokens_do_not_exclude_the_right_one(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,10 +168,7 @@ def test_a_lack_of_descriptors_is_logged_once_and_survived(
                     taken.append(socket.socket())  # until every descriptor below the limit is taken
             client.connect(("127.0.0.1", page.port))
             client.sendall(GET)
-            deadline = time.monotonic() + DEADLINE
-            while server.problem is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: server.problem is not None, "a problem")
             assert server.problem == "page: no connection can be accepted: too many open files"
             time.sleep(0.1)  # some more attempts
         finally:
@@ -258,12 +253,8 @@ def test_a_page_that_reads_no_events_is_disconnected(serve: Any, monkeypatch: py
 def wait_until_silent(page: Page) -> None:
     """Wait until no page is open."""
     server: Any = page.service.parts.page
-    deadline = time.monotonic() + DEADLINE
-    opened = False
-    while server._streams or not opened:
-        opened = opened or server._streams > 0
-        assert time.monotonic() < deadline, "the page is still open"
-        time.sleep(0.01)
+    wait_until(lambda: server._streams > 0, "a page")
+    wait_until(lambda: server._streams == 0, "the end of the page")
 
 
 def test_many_clients_at_once_are_all_answered(serve: Any) -> None:
@@ -293,10 +284,7 @@ def test_connections_leak_no_memory(serve: Any, monkeypatch: pytest.MonkeyPatch)
 
     def held() -> int:
         """What is held once every visitor was seen to have left."""
-        deadline = time.monotonic() + DEADLINE
-        while server._connections:
-            assert time.monotonic() < deadline, "visitors are left"
-            time.sleep(0.01)
+        wait_until(lambda: not server._connections, "the end of all visits")
         return traced()
 
     def visit(times: int) -> None:

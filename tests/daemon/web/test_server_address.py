@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.web import server as module
+from rig.waiting import wait_until
+from tests.daemon.conftest import wait_for_line
 from tests.daemon.web.conftest import DEADLINE, port_of
 
 IPV6 = Path("/proc/net/if_inet6")
@@ -23,23 +25,15 @@ def test_a_port_in_use_is_reported_and_retried(write_config: Any, run_daemon: An
         daemon = run_daemon(
             write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": free_port()})
         )
-        wait_for(daemon, "camera front: running")
-        wait_for(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; retrying")
-    wait_for(daemon, f"page at http://127.0.0.1:{port}/")
+        wait_for_line(daemon, "camera front: running")
+        wait_for_line(daemon, f"page not served: 127.0.0.1 port {port}: address already in use; retrying")
+    wait_for_line(daemon, f"page at http://127.0.0.1:{port}/")
     assert daemon.said.count("page not served") == 1
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
     assert daemon.stop() == 0
-
-
-def wait_for(daemon: Any, text: str) -> None:
-    deadline = time.monotonic() + 2 * DEADLINE
-    while text not in daemon.said:
-        assert time.monotonic() < deadline, daemon.said
-        assert daemon.process.poll() is None, daemon.said
-        time.sleep(0.02)
 
 
 def test_an_address_of_another_machine_is_reported(
@@ -51,10 +45,7 @@ def test_an_address_of_another_machine_is_reported(
     other = module.WebServer("192.0.2.1", 8480, server._routes, page.crashes.append)
     with caplog.at_level(logging.ERROR, "edgemeta"):
         other.start()
-        deadline = time.monotonic() + DEADLINE
-        while other.problem is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: other.problem is not None, "a problem")
     assert other.problem == "page not served: 192.0.2.1 port 8480: cannot assign requested address"
     began = time.monotonic()
     other.stop(60.0)
@@ -70,10 +61,7 @@ def test_an_ipv6_address(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     expected = "page at http://[::1]:" if has_it else "page not served: ::1 port 0: "
     with caplog.at_level(logging.INFO, "edgemeta"):
         six.start()
-        deadline = time.monotonic() + DEADLINE
-        while expected not in caplog.text:
-            assert time.monotonic() < deadline, caplog.text
-            time.sleep(0.01)
+        wait_until(lambda: expected in caplog.text, expected)
     six.stop(DEADLINE)
 
 

@@ -16,8 +16,8 @@ from edgemeta.model.signature import make_key, sign, signature_of
 from edgemeta.model.zoo import find
 from rig.gate_camera import STATES, GateCamera, draw
 from rig.waiting import wait_until
+from tests.daemon.conftest import wait_for_line
 from tests.daemon.web.conftest import TOKEN
-from tests.daemon.web.test_browser import wait_for_page
 
 FRONT = {"camera": "front"}
 
@@ -88,7 +88,7 @@ def start(
             | keys
         )
         daemon = run_daemon(config)
-        wait_for_page(daemon)
+        wait_for_line(daemon, "page at http://")
         return daemon, Panel(port)
 
     return started
