@@ -10,6 +10,7 @@ and outputs are tensors by number. `_FIELDS` says which fields an operator has. 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,7 @@ OPERATORS = (
 )
 """Operators by their number, as `Kind` in program.h."""
 
+_INT32 = Struct("<i").pack
 _RAW, _MULTIPLIER, _TABLE = 0, 1, 2
 _NO_PADDING: Padding = (0, 0, 0, 0)
 _ONES: Pair = (1, 1)
@@ -86,7 +88,7 @@ def _refusal(layer: Layer) -> str:
 
 def packed(fields: Fields) -> bytes:
     """Fields as bytes: int32, and arrays of any shape, whose values fit int32."""
-    return b"".join(np.int32(field).tobytes() if isinstance(field, int) else _array(field) for field in fields)
+    return b"".join(_INT32(field) if isinstance(field, int) else _array(field) for field in fields)
 
 
 def _array(values: NDArray[Any]) -> bytes:

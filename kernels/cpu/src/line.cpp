@@ -40,7 +40,7 @@ double value_at(const Line& line, float x, Lines rounding) {
 
 int32_t at_line(const Line& line, int32_t x, int32_t lo, int32_t hi, Lines rounding) {
   const double value = value_at(line, static_cast<float>(x), rounding);
-  return static_cast<int32_t>(std::fmin(std::fmax(value, lo), hi));
+  return static_cast<int32_t>(std::clamp<double>(value, lo, hi));
 }
 
 // Least x with (x * multiplier + half) >> shift >= k, for multiplier > 0, limited to the range of int32 and one beyond.
@@ -86,8 +86,8 @@ double middle_offset(double scale, const Thresholds& steps) {
   for (int32_t i = 0; i < steps.count; ++i) {
     const double k = steps.lo + 1 + i;
     const int64_t t = steps.at[i];
-    if (t <= kGreatest) least = std::fmax(least, k - scale * static_cast<double>(t));
-    if (t > kLeast) greatest = std::fmin(greatest, k - scale * static_cast<double>(t - 1));
+    if (t <= kGreatest) least = std::max(least, k - scale * static_cast<double>(t));
+    if (t > kLeast) greatest = std::min(greatest, k - scale * static_cast<double>(t - 1));
   }
   return (least + greatest) / 2;
 }
@@ -105,13 +105,14 @@ bool middle_scale(const int32_t* entries, int32_t lo, int32_t hi, double& scale)
       if (below > hi || u == t) continue;
       const double slope = (y - below) / (t - u);
       if (t > u)
-        least = std::fmax(least, slope);
+        least = std::max(least, slope);
       else
-        greatest = std::fmin(greatest, slope);
+        greatest = std::min(greatest, slope);
     }
+    if (least > greatest) return false;
   }
   scale = (least + greatest) / 2;
-  return least <= greatest;
+  return true;
 }
 
 // The offset in the middle of those that fit `scale`.
@@ -119,8 +120,8 @@ double middle_offset(double scale, const int32_t* entries, int32_t lo, int32_t h
   double least = -1e5, greatest = 1e5;
   for (int32_t t = 0; t < 256; ++t) {
     const double y = entries[t], rise = scale * (t - 128);
-    if (y != lo) least = std::fmax(least, y - rise);
-    if (y != hi) greatest = std::fmin(greatest, y + 1.0 - rise);
+    if (y != lo) least = std::max(least, y - rise);
+    if (y != hi) greatest = std::min(greatest, y + 1.0 - rise);
   }
   return (least + greatest) / 2;
 }
