@@ -1,8 +1,9 @@
 """Fixtures that tests of several folders share."""
 
+import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ def shared_data() -> Path:
 def fed(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
     """Takes how many damaged inputs of a kind a test has fed; reliability/fuzz.py adds them up."""
     return lambda kind, count: record_property(f"fed: {kind}", count)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All that is collected stays: to look for garbage in it takes as long as half of the collection itself."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,5 +1,6 @@
 """Which constants are copied ahead of their phase, to which places of shared memory, and by which threads."""
 
+from functools import cache
 from math import prod
 
 import pytest
@@ -9,16 +10,20 @@ from edgemeta.kernels.cuda.lowering import lower
 from edgemeta.kernels.cuda.one_launch.ahead import FREE, UNIT, Ahead, copied_ahead
 from edgemeta.kernels.cuda.one_launch.plan import in_phases, one_cluster, one_launch
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
-from edgemeta.kernels.cuda.plan.launch_plan import Constant
+from edgemeta.kernels.cuda.plan.launch_plan import Constant, Launch
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 
-PHASES = in_phases(lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"]))
 THREADS, USED, LIMIT = 320, 5376, 227 << 10
 
 
+@cache
+def phases() -> tuple[tuple[Launch, ...], ...]:
+    return in_phases(lower(load(find("resnet8-cifar10")), ARCHITECTURES["sm_90"]))
+
+
 def ahead(limit: int = LIMIT, threads: int = THREADS) -> Ahead:
-    return copied_ahead(PHASES, threads, USED, limit)
+    return copied_ahead(phases(), threads, USED, limit)
 
 
 def test_weights_and_channels_of_phases_after_one_without_barriers() -> None:
@@ -84,5 +89,5 @@ def test_the_jetson_nano_copies_nothing() -> None:
 def test_kernels_that_are_free_have_no_barrier() -> None:
     for path in FREE:
         assert "__syncthreads" not in (SOURCES / path).read_text("utf-8")
-    assert all(prod(launch.block) == 128 for phase in PHASES for launch in phase if launch.source.path in FREE)
+    assert all(prod(launch.block) == 128 for phase in phases() for launch in phase if launch.source.path in FREE)
     assert all(isinstance(each, Constant) for copy in ahead().copies.values() for each in copy.places)
