@@ -14,7 +14,7 @@ import yaml
 from edgemeta.model.file import load
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.run import search
-from tests.toolchain.search.conftest import workshop  # noqa: F401 (a fixture)
+from tests.toolchain.search.conftest import decomposed_once, undrawn, workshop  # noqa: F401 (fixtures)
 
 EXAMPLES = (
     "alexnet-accurate",
@@ -51,6 +51,7 @@ def test_a_search_and_its_files(edgemeta: Callable[..., Any], workshop: Path, tm
     assert "on the Pareto front" in again.stdout
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_network_that_is_no_better_than_chance_has_its_report(
     edgemeta: Callable[..., Any],
     workshop: Path,  # noqa: F811
@@ -78,6 +79,7 @@ def test_a_network_that_is_no_better_than_chance_has_its_report(
     assert (folder / "training.yaml").is_file()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_test_images_that_cannot_be_read_leave_the_report(
     edgemeta: Callable[..., Any],
     workshop: Path,  # noqa: F811

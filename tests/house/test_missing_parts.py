@@ -50,7 +50,7 @@ def run(folder: Path, *arguments: str, full: str = "0") -> "subprocess.Completed
     (folder / "test_skipping.py").write_text(SKIPPING)
     (folder / "test_skipped_whole.py").write_text(SKIPPED_WHOLE)
     command = [sys.executable, "-m", "pytest", "-p", "tests.missing_parts", "-p", "no:cacheprovider", *arguments]
-    environment = os.environ | {"EDGEMETA_FULL": full}
+    environment = os.environ | {"EDGEMETA_FULL": full, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS"):
         environment.pop(name, None)
     return subprocess.run(

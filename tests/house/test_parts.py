@@ -45,15 +45,16 @@ def test_costly(number, limit):
 def run(folder: Path, *arguments: str, tests: str = TESTS, full: str = "0") -> list[str]:
     (folder / "test_small.py").write_text(tests)
     (folder / "pytest.ini").touch()
-    command = [sys.executable, "-m", "pytest", "-p", "tests.parts", "-ra", *arguments, "."]
-    environment = os.environ | {"EDGEMETA_FULL": full}
+    (folder / "equal.py").write_text("from tests import verdicts\nverdicts.circumstances = lambda: 'equal'\n")
+    command = [sys.executable, "-m", "pytest", "-p", "equal", "-p", "tests.parts", "-ra", *arguments, "."]
+    environment = os.environ | {"EDGEMETA_FULL": full, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("arguments", [(), ("-p", "xdist", "-n", "1")], ids=["one process", "xdist"])
 def test_every_failing_row_of_a_part_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     lines = run(tmp_path, *arguments)
     part = "test_small.py::test_small[row3..row5]"

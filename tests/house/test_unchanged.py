@@ -66,7 +66,7 @@ def test_where_git_cannot_tell_nothing_is_left_out(checkout: Path, tmp_path_fact
     assert not is_unchanged(checkout)
 
 
-@pytest.mark.parametrize("workers", [[], ["--numprocesses", "1"]])
+@pytest.mark.parametrize("workers", [[], ["-p", "xdist", "--numprocesses", "1"]])
 @pytest.mark.parametrize("full", ["0", "1"])
 def test_a_run_leaves_proofs_out_and_says_so(tmp_path: Path, full: str, workers: list[str]) -> None:
     for folder in ("proofs", "others"):
@@ -80,7 +80,7 @@ def test_a_run_leaves_proofs_out_and_says_so(tmp_path: Path, full: str, workers:
     done = subprocess.run(
         [*command, *workers, "--leave-out-unchanged", "."],
         cwd=tmp_path,
-        env=os.environ | {"EDGEMETA_FULL": full},
+        env=os.environ | {"EDGEMETA_FULL": full, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=100,

@@ -69,7 +69,7 @@ class Page:
         deadline = time.monotonic() + DEADLINE
         while not condition(answer := self.ask(path, **headers)):
             assert time.monotonic() < deadline, f"waited for {path}, it still says {answer.text[:500]}"
-            time.sleep(0.05)
+            time.sleep(0.01)
         return answer
 
     def state_with_frames(self, **headers: str) -> Any:

@@ -1,5 +1,6 @@
 """Convolutions and products of few bits equal NumPy's int64, in every form and on every instruction set."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from ctypes import c_void_p
 from functools import partial
@@ -39,15 +40,18 @@ def integers(bits: int, signed: bool, shape: tuple[int, ...], pattern: str, seed
 
 
 def mismatches(
-    rows: int, outputs: int, depth: int, bits: tuple[int, int], isa: str, form: str, patterns: tuple[str, str]
+    rows: int, outputs: int, depth: int, bits: tuple[int, int], isa: str, form: str, pattern: str, inputs: Sequence[str]
 ) -> int:
-    weights = integers(bits[0], True, (outputs, depth), patterns[0], 1)
+    """Wrong sums of weights of one pattern by inputs of some."""
+    weights = integers(bits[0], True, (outputs, depth), pattern, 1)
     weights[0, 0] = -(1 << (bits[0] - 1))  # the planner goes by the weights: they have all their bits
     count = 0
     for signed in (False, True):
-        x = integers(bits[1], signed, (rows, depth), patterns[1], 2)
         with closing(Gemm(rows, weights.astype(np.int8), bits, signed, isa, form)) as gemm:
-            count += int(np.count_nonzero(gemm.multiply(x.astype(np.int8 if signed else np.uint8)) != x @ weights.T))
+            for each in inputs:
+                x = integers(bits[1], signed, (rows, depth), each, 2)
+                found = gemm.multiply(x.astype(np.int8 if signed else np.uint8))
+                count += int(np.count_nonzero(found != x @ weights.T))
     return count
 
 
@@ -55,7 +59,7 @@ def mismatches(
 @pytest.mark.parametrize("form", FORMS)
 def test_every_pair_of_widths(isa: str, form: str) -> None:
     for weight_bits, input_bits in product(WIDTHS, WIDTHS):
-        assert mismatches(9, 20, 70, (weight_bits, input_bits), isa, form, ("random", "random")) == 0
+        assert mismatches(9, 20, 70, (weight_bits, input_bits), isa, form, "random", ["random"]) == 0
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -64,8 +68,8 @@ def test_extremes(isa: str, form: str) -> None:
     """The ends of both ranges, alone and mixed, over windows that fill every kind of intermediate sum."""
     ends = ("ends", "least", "greatest")
     for bits in product((1, 2, 4, 7, 8), (1, 2, 4, 8)):
-        for patterns in product(ends, ends):
-            assert mismatches(3, 16, 2200, bits, isa, form, patterns) == 0
+        for pattern in ends:
+            assert mismatches(3, 16, 2200, bits, isa, form, pattern, ends) == 0
 
 
 @settings(max_examples=40, deadline=None)
@@ -78,7 +82,7 @@ def test_extremes(isa: str, form: str) -> None:
     form=st.sampled_from(FORMS),
 )
 def test_any_shape(rows: int, outputs: int, depth: int, bits: tuple[int, int], isa: str, form: str) -> None:
-    assert mismatches(rows, outputs, depth, bits, isa, form, ("random", "ends")) == 0
+    assert mismatches(rows, outputs, depth, bits, isa, form, "random", ["ends"]) == 0
 
 
 @st.composite

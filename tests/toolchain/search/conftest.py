@@ -3,10 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from edgemeta.toolchain.charts import Chart
+from edgemeta.toolchain.decompose.binary import Decomposition, decompose
+from edgemeta.toolchain.quantize import weight_schemes
 from edgemeta.toolchain.search.config import SearchConfig
 from rig.small_search import small_config, write_small_search
+
+KNOWN: dict[object, Decomposition] = {}
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +22,26 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("search")
     write_small_search(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def decomposed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of one network decompose the same weights, which takes most of their time."""
+    monkeypatch.setattr(weight_schemes, "decompose", decomposition)
+
+
+def decomposition(weight: NDArray[np.float32], width: int) -> Decomposition:
+    """That of weights [O, n], made once."""
+    key = weight.shape, weight.tobytes(), width
+    if key not in KNOWN:
+        KNOWN[key] = decompose(weight, width)
+    return KNOWN[key]
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For searches whose charts no test looks at."""
+    monkeypatch.setattr(Chart, "svg", lambda chart: f"<svg>{chart.title}</svg>")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from edgemeta.toolchain.search.result import best, front, outcomes, save_chosen,
 from edgemeta.toolchain.search.run import RESULT, SearchObserver, search
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("scheme", ["binary", "fixed", "power-of-two"])
 def test_a_search_of_each_scheme(config: Any, tmp_path: Path, scheme: str) -> None:
     searched = search(config(scheme=scheme), tmp_path)

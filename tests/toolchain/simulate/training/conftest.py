@@ -10,6 +10,9 @@ import yaml
 
 pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
 
+from edgemeta.toolchain.simulate.training import train
+from edgemeta.toolchain.simulate.training.page import finished_epochs
+
 RULES = [{"layers": "*", "activation": "int8", "weight": "int8_per_channel", "gradient": "flexfp8_e5m2_shared"}]
 
 
@@ -24,6 +27,16 @@ def coloured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         pixels = x.clip(0, 255).astype(np.uint8)
         np.savez(folder / f"{name}.npz", x=pixels, y=y, labels=np.array(["red", "green", "blue"]))
     return folder / "train.npz", folder / "test.npz"
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves are drawn in test_page.py; drawing takes longer than these trainings, here epochs are counted."""
+
+    def write(folder: Path, log: Path, _: object) -> None:
+        (folder / "curves.html").write_text(f"{len(finished_epochs(log))} epochs")
+
+    monkeypatch.setattr(train, "write_page", write)
 
 
 @pytest.fixture
