@@ -7,16 +7,15 @@ by weights of few bits, which were quantized before, and the sums become float32
 import time
 from ctypes import c_void_p
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, library
 from edgemeta.kernels.cpu.program import Form, Program
-from edgemeta.model.graph import INPUT, Model
+from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.layers import Clamp, Conv, TensorType
+from edgemeta.model.tasks import Embedding
 from edgemeta.model.weights import FixedWeights
 
 _PRODUCT = "gemm"
@@ -82,10 +81,11 @@ class Gemm:
         # The library trusts the range of a tensor that a layer computes, not that of the caller's integers.
         clamp = Clamp("clamp", INPUT, kind, kind.lo, kind.hi)
         stored = FixedWeights(weights.reshape(outputs, 1, 1, depth), bits[0], np.ones(1))
-        product = Conv(_PRODUCT, clamp.name, TensorType((rows // width, width, outputs), 32), weights=stored)
-        network = SimpleNamespace(input=kind, layers=(clamp, product), outputs=(_PRODUCT,))
+        product: Conv = Conv(_PRODUCT, clamp.name, TensorType((rows // width, width, outputs), 32), weights=stored)
+        preprocessing = Preprocessing("full", "y", np.zeros((1, 256), np.uint8))
+        network = Model(_PRODUCT, kind, (clamp, product), (_PRODUCT,), Embedding(), preprocessing)
         self._dtype = kind.dtype
-        self._program = Program(cast("Model", network), isa, 1, form)
+        self._program = Program(network, isa, 1, form)
         self.sums = np.empty((rows, outputs), np.int32)
         self._addresses = (c_void_p * 1)(self.sums.ctypes.data)
 

@@ -55,7 +55,6 @@ class _Chains:
     def __init__(self, model: Model, fusions: Fusions) -> None:
         self._model = model
         self._fusions = fusions
-        self._after = {name: layer for layer in model.layers for name in layer.sources}
         self._taken: set[str] = set()
 
     def steps(self) -> list[Step]:
@@ -68,7 +67,7 @@ class _Chains:
 
     def _step(self, layer: Layer) -> Step:
         step = self._alone(layer)
-        after = self._only_reader(layer)
+        after = self._model.after.get(layer.name)
         if isinstance(step, ConvStep) and isinstance(after, Add) and after.name not in self._taken:
             if self._takes(step.conv, after):
                 residual = after.inputs[1] if after.inputs[0] == layer.name else after.inputs[0]
@@ -76,7 +75,7 @@ class _Chains:
         elif isinstance(step, PoolDenseStep):
             return replace(step, dense=self._take(after)) if step.pool and isinstance(after, Dense) else step
         while not isinstance(step, PoolDenseStep):
-            next_ = self._only_reader(step.output)
+            next_ = self._model.after.get(step.output.name)
             if next_ is None or not self._fusions.takes(step, next_):
                 break
             step = replace(step, after=(*step.after, self._take(next_)))
@@ -92,13 +91,10 @@ class _Chains:
             for name in add.inputs
             if isinstance(layer := self._model.by_name.get(name), Conv)
             and isinstance(self._alone(layer), ConvStep)
-            and self._only_reader(layer) is add
+            and self._model.after.get(layer.name) is add
         ]
         places = {layer.name: place for place, layer in enumerate(self._model.layers)}
         return max(rivals, key=lambda each: (math.prod(each.weights.shape[1:3]), places[each.name])) is conv
-
-    def _only_reader(self, layer: Layer) -> Layer | None:
-        return self._after.get(layer.name) if self._model.readers[layer.name] == 1 else None
 
     def _take(self, layer: _L) -> _L:
         self._taken.add(layer.name)

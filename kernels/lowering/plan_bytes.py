@@ -1,24 +1,28 @@
 """A network as one block of little-endian bytes, as `kernels/cpu/src/read_plan.cpp` reads and proves it.
 
-    plan  = "EMPL" version type layers { layer } outputs
-    layer = name operator inputs type { field }
+    plan  = "EMPL" version type steps { step } outputs
+    step  = name operator inputs type { field } [ 0 | 1 name operand other type { field } ] ( 0 | 1 name type table )
 
 A plain number is an int32. An array is the number of its values, the bytes of each (1, 2 or 4), and the values: the
 narrowest that hold all. A text is its number of bytes and UTF-8. A type is height, width, channels, 1 if signed, the
-least and the greatest integer, and the zero point. Tensor 0 is the input and tensor i + 1 the output of layer i; inputs
-and outputs are tensors by number. `_FIELDS` says which fields an operator has. A model always gives the same bytes.
+least and the greatest integer, and the zero point. Tensor 0 is the input and tensor i + 1 what step i leaves; inputs
+and outputs are tensors by number. `_FIELDS` says which fields an operator has. After those of a convolution comes the
+sum that follows it, if there is one: the convolution is its operand 0 or 1, another tensor the other one. Then comes
+the one table of all layers of one element that follow. A model always gives the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.kernels.lowering.fusion import Fusions, fuse
 from edgemeta.kernels.lowering.gather import gather_of
-from edgemeta.kernels.lowering.steps import UnsupportedError
-from edgemeta.model.graph import Model, types_of
+from edgemeta.kernels.lowering.replacement import table_of, table_of_all, without_phases
+from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, UnsupportedError
+from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
     Add,
     AveragePool,
@@ -42,11 +46,11 @@ from edgemeta.model.layers import (
 from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
-VERSION = 12
+VERSION = 13
 """That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
 
 OPERATORS = (
-    *("conv", "sum", "clamp", "rescale", "max_pool", "average_pool", "concat", "lookup", "product", "bilinear"),
+    *("conv", "sum", "rescale", "max_pool", "average_pool", "concat", "lookup", "product", "bilinear"),
     "gather",
 )
 """Operators by their number, as `Kind` in program.h."""
@@ -65,16 +69,43 @@ def plan_bytes(model: Model, form: int, forms: Mapping[str, int]) -> bytes:
 
     Raises UnsupportedError, which names the layer that has no operator.
     """
-    types = types_of(model.input, model.layers)
-    numbers = {name: number for number, name in enumerate(types)}
-    parts = [b"EMPL", packed((VERSION, *_type(model.input), len(model.layers)))]
-    for layer in (each.equivalent for each in model.layers):
-        operator, fields = _FIELDS.get(type(layer), ("gather", _gather))
-        inputs = np.array([numbers[name] for name in layer.sources])
-        name = layer.name.encode()
-        parts += [packed([len(name)]), name, packed((OPERATORS.index(operator), inputs, *_type(layer.output)))]
-        parts.append(packed(fields(layer, types[layer.sources[0]].shape, forms.get(layer.name, form))))
+    model = without_phases(model)
+    steps = fuse(model, _FUSIONS)
+    numbers = {INPUT: 0} | {step.output.name: number for number, step in enumerate(steps, 1)}
+    parts = [b"EMPL", packed((VERSION, *_type(model.input), len(steps)))]
+    for step in steps:
+        assert not isinstance(step, PoolDenseStep), "a pool is no step of the library's"
+        parts += _step(step, model.types, numbers, forms.get(step.layers[0].name, form))
     return b"".join((*parts, packed([np.array([numbers[name] for name in model.outputs])])))
+
+
+def _step(
+    step: ConvStep | LayerStep, types: Mapping[str, TensorType], numbers: Mapping[str, int], form: int
+) -> Iterator[bytes]:
+    layer, named, after = step.layers[0], step.layers[:1], step.after
+    source, output = types[layer.sources[0]], layer.output
+    operator, fields = _FIELDS.get(type(layer), ("gather", _gather))
+    values = fields(layer, source.shape, form)
+    if table_of(layer, source) is not None:
+        operator, values = "lookup", (table_of_all(step.layers, source),)
+        named, output, after = step.layers, step.output.output, ()
+    inputs = np.array([numbers[name] for name in layer.sources])
+    yield _named(named) + packed((OPERATORS.index(operator), inputs, *_type(output), *values))
+    if isinstance(step, ConvStep) and step.add is not None and step.residual is not None:
+        operand, output = int(step.add.inputs[1] == layer.name), step.add.output
+        sum_ = (operand, numbers[step.residual], *_type(output), *_sum(step.add))
+        yield packed([1]) + _named([step.add]) + packed(sum_)
+    elif operator == "conv":
+        yield packed([0])
+    if after:
+        yield packed([1]) + _named(after) + packed((*_type(step.output.output), table_of_all(after, output)))
+    else:
+        yield packed([0])
+
+
+def _named(layers: Sequence[Layer]) -> bytes:
+    name = "+".join(layer.name for layer in layers).encode()
+    return packed([len(name)]) + name
 
 
 def unsupported(layer: Layer, source: Shape) -> str | None:
@@ -113,6 +144,10 @@ def _conv(layer: Conv, _: Shape, form: int) -> Fields:
     return (*window, layer.groups, form, *_products(layer))
 
 
+def _takes_sum(conv: Conv) -> bool:
+    return conv.groups == 1 and conv.requantize is not None
+
+
 def _dense(layer: Dense, source: Shape, form: int) -> Fields:
     """A convolution whose kernel is the whole map."""
     return (*_window(source[:2], _ONES, _NO_PADDING), 1, form, *_products(layer))
@@ -120,10 +155,11 @@ def _dense(layer: Dense, source: Shape, form: int) -> Fields:
 
 def _products(layer: Conv | Dense) -> Fields:
     """Binary bases as bits, 1 for +1 and 0 for -1, with their factors; other weights as they are."""
-    weights = layer.weights
+    weights: Any = layer.weights
     bias = np.empty(0, np.int32) if layer.bias is None else layer.bias
     if not isinstance(weights, BinaryWeights):
-        return (0, weights.decode(), bias, *_requantize(layer.requantize, layer.output))
+        decoded = weights if isinstance(weights, np.ndarray) else weights.decode()
+        return (0, decoded, bias, *_requantize(layer.requantize, layer.output))
     bits = 1 << np.arange(len(weights.basis)).reshape(-1, *[1] * (weights.basis.ndim - 1))
     codes = ((weights.basis > 0) * bits).sum(axis=0)
     return (len(weights.basis), codes, weights.factors, bias, *_requantize(layer.requantize, layer.output))
@@ -132,6 +168,10 @@ def _products(layer: Conv | Dense) -> Fields:
 def _pool(layer: MaxPool | AveragePool, *_: object) -> Fields:
     window = _window(layer.kernel, layer.stride, layer.padding)
     return (*window, *(_requantize(layer.requantize, layer.output) if isinstance(layer, AveragePool) else ()))
+
+
+def _sum(layer: Add, *_: object) -> Fields:
+    return (*layer.multipliers, layer.shift, layer.lo, layer.hi)
 
 
 def _requantized(layer: Rescale | Product, *_: object) -> Fields:
@@ -168,8 +208,8 @@ def _requantize(requantize: Requantize | None, output: TensorType) -> Fields:
 _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] = {
     Conv: ("conv", _conv),
     Dense: ("conv", _dense),
-    Add: ("sum", lambda layer, *_: (*layer.multipliers, layer.shift, layer.lo, layer.hi)),
-    Clamp: ("clamp", lambda layer, *_: (layer.lo, layer.hi)),
+    Add: ("sum", _sum),
+    Clamp: ("lookup", lambda *_: ()),
     Rescale: ("rescale", _requantized),
     MaxPool: ("max_pool", _pool),
     AveragePool: ("average_pool", _pool),
@@ -178,4 +218,12 @@ _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] =
     Product: ("product", _requantized),
     ResizeBilinear: ("bilinear", _bilinear),
 }
-"""Operator and fields of each layer, of its input's shape and its form; any other layer is a gather."""
+"""Operator and fields of each layer, of its input's shape and its form; any other layer is a gather.
+
+A layer that is one table for all channels is a lookup.
+"""
+
+_FUSIONS = Fusions(
+    lambda layer, _: ConvStep(layer) if isinstance(layer, Conv) and _takes_sum(layer) else LayerStep(layer),
+    lambda step, after: not isinstance(step.layers[0], Concat) and table_of(after, step.output.output) is not None,
+)

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 12, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 13, EM_ERROR_BYTES = 256 };
 
 // Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
 // of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.
@@ -45,7 +45,7 @@ em_program* em_open(int32_t isa, int32_t threads, char* error);
 void em_close(em_program* program);
 int32_t em_isa(const em_program* program);
 
-// Read a plan, fuse, repack, place the tensors. Nothing is allocated afterwards. Once, before all that follows.
+// Read a plan, repack, place the tensors. Nothing is allocated afterwards. Once, before all that follows.
 int32_t em_load(em_program* program, const uint8_t* plan, int64_t length, char* error);
 
 // Bytes of an image in the caller's layout, of the input (-1) or of an output.

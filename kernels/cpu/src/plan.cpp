@@ -136,7 +136,7 @@ int64_t find_gap(const std::vector<Tensor>& tensors, const std::vector<Life>& li
 }  // namespace
 
 int32_t part_channel(const Layer& layer, const std::vector<Tensor>& tensors) {
-  if (layer.kind != Kind::gather || tensors[layer.inputs[0]].is_given) return -1;
+  if (layer.kind != Kind::gather || !layer.after.empty() || tensors[layer.inputs[0]].is_given) return -1;
   const TensorType &from = tensors[layer.inputs[0]].type, &to = tensors[layer.output].type;
   const int32_t first = layer.places.rows[0];
   const bool is_part = from.height == to.height && from.width == to.width && first < from.channels &&

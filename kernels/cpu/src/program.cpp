@@ -17,6 +17,28 @@ void fill_with_zero_points(const std::vector<Tensor>& tensors, uint8_t* arena) {
     std::memset(arena + tensor.start, tensor.raw ? 0 : tensor.view.zero, tensor.bytes);
 }
 
+// A sum after a convolution that cannot take it becomes a layer of its own.
+std::vector<Layer> with_own_sums(std::vector<Layer> layers, const Kernels& kernels) {
+  std::vector<Layer> all;
+  for (Layer& layer : layers) {
+    if (layer.sum == nullptr || runs_fast(layer, kernels)) {
+      all.push_back(std::move(layer));
+      continue;
+    }
+    Layer sum = std::move(*layer.sum);
+    sum.after = std::move(layer.after);
+    sum.after_name = std::move(layer.after_name);
+    sum.output = layer.output;
+    layer.sum = nullptr;
+    layer.inputs.pop_back();
+    layer.output = layer.computed;
+    layer.after.clear();
+    all.push_back(std::move(layer));
+    all.push_back(std::move(sum));
+  }
+  return all;
+}
+
 }  // namespace
 
 Program::Program(int isa, int threads)
@@ -33,8 +55,7 @@ void Program::load(Plan plan) {
   tensors_[kInput].is_given = true;
   for (const Layer& layer : plan.layers)
     tensors_[layer.output].raw = layer.kind == Kind::conv && layer.requantize.kind == EM_RAW;
-  std::vector<Layer> layers = fuse(std::move(plan.layers), plan.outputs, tensors_, kernels_);
-  layers = place_parts(std::move(layers), tensors_, kInput);
+  std::vector<Layer> layers = place_parts(with_own_sums(std::move(plan.layers), kernels_), tensors_, kInput);
   const size_t arena_bytes = plan_arena(tensors_, layers, kInput, plan.outputs);
   size_t scratch_bytes = 0;
   for (const Layer& layer : layers) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));

@@ -19,7 +19,6 @@ namespace edgemeta {
 enum class Kind {
   conv,
   sum,
-  clamp,
   rescale,
   max_pool,
   average_pool,
@@ -98,8 +97,9 @@ struct Layer {
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
-  // A fused table of all later layers of one element, on the library's integers: its rows are its output. Or empty.
-  std::vector<uint8_t> after;
+  // A fused table of all later layers of one element, as that of a lookup: its rows are its output. Or empty.
+  std::vector<int16_t> after;
+  std::string after_name;
   int32_t wanted_form = EM_FASTEST;  // of a convolution
 };
 
@@ -114,7 +114,7 @@ struct Tensor {
   int64_t start = 0, bytes = 0;  // its position in the arena, including the border
 };
 
-// A network, proved: tensor 0 is its input, tensor i + 1 the output of layer i. Each layer reads earlier tensors only.
+// A network, proved: tensor 0 is its input. Each layer reads what earlier ones leave, nothing between fused layers.
 struct Plan {
   std::vector<TensorType> tensors;
   std::vector<Layer> layers;
@@ -144,7 +144,7 @@ class Program {
  public:
   Program(int isa, int threads);
 
-  // Fuse, repack, plan the memory. Nothing is allocated afterwards.
+  // Repack, plan the memory. Nothing is allocated afterwards.
   void load(Plan plan);
 
   void run(int32_t images, const uint8_t* input, void* const* outputs);
@@ -201,13 +201,6 @@ class Program {
 
 // Whether a convolution runs with the multiplier of these kernels: its weights fit, or the kernels take digits.
 bool runs_fast(const Layer& layer, const Kernels& kernels);
-
-// Fuse layers where the result stays the same; returns the remaining ones.
-std::vector<Layer> fuse(std::vector<Layer> layers, const std::vector<int32_t>& outputs,
-                        const std::vector<Tensor>& tensors, const Kernels& kernels);
-
-// The entries of a lookup with the output's offset, by the bits of the library's integer of the input.
-std::vector<uint8_t> library_table(const Layer& lookup, const Tensor& output, const Kernels& kernels);
 
 // The first channel of a gather that is a part of its input, which is in blocks: it takes adjacent channels of every
 // pixel, from a block on. -1 for any other layer.

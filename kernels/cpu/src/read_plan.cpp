@@ -53,39 +53,77 @@ RequantizeSpec read_requantize(Bytes& in, const TensorType& output, int32_t firs
   return spec;
 }
 
-// Layers of one plan, one after the other.
+// Steps of one plan, one after the other: a layer with those that are fused into it.
 class Reader {
  public:
-  Reader(Bytes& in, Plan& plan) : in_(in), plan_(plan) { add(read_type(in_), false); }
+  Reader(Bytes& in, Plan& plan) : in_(in), plan_(plan) { written_.push_back(add(read_type(in_), false)); }
 
-  void read_layer() {
+  void read_step() {
     Layer& layer = plan_.layers.emplace_back();
-    layer.name = in_.text("the name", kMostNameBytes);
+    layer.name = read_name();
     try {
       read_fields(layer);
+      if (layer.kind == Kind::conv && in_.number("whether a sum follows", 0, 1) == 1) read_sum(layer);
+      if (in_.number("whether a table follows", 0, 1) == 1) read_table(layer);
+      written_.push_back(layer.output);
     } catch (const std::runtime_error& error) {
       throw std::runtime_error("layer '" + layer.name + "': " + error.what());
     }
   }
 
+  int32_t written(int32_t number) const { return written_[static_cast<size_t>(number)]; }
+
  private:
+  std::string read_name() { return in_.text("the name", kMostNameBytes); }
+
   void read_fields(Layer& layer) {
     layer.kind = static_cast<Kind>(in_.number("the operator", 0, static_cast<int32_t>(Kind::gather)));
-    layer.output = layer.computed = static_cast<int32_t>(plan_.tensors.size());
     const bool takes_two = layer.kind == Kind::sum || layer.kind == Kind::product;
     layer.inputs = in_.numbers<int32_t>("the inputs", layer.kind == Kind::concat ? kAny : 1 + takes_two, 0,
-                                        layer.output - 1);
+                                        static_cast<int64_t>(written_.size()) - 1);
     require(!layer.inputs.empty(), "there is no input");
-    for (const int32_t input : layer.inputs) require(!raw_[input], "an input has raw sums");
+    for (int32_t& input : layer.inputs) input = read_by_a_layer(written(input));
     const TensorType output = read_type(in_), input = plan_.tensors[layer.inputs[0]];
     read_operator(layer, input, output);
-    add(output, layer.kind == Kind::conv && layer.requantize.kind == EM_RAW);
+    layer.output = layer.computed = add(output, layer.kind == Kind::conv && layer.requantize.kind == EM_RAW);
   }
 
-  void add(const TensorType& type, bool is_raw) {
+  // The sum of a convolution and another tensor, computed with it.
+  void read_sum(Layer& layer) {
+    auto sum = std::make_shared<Layer>();
+    sum->kind = Kind::sum;
+    sum->name = read_name();
+    layer.sum_operand = in_.number("the operand", 0, 1);
+    const int32_t other = written(in_.number("the other operand", 0, static_cast<int64_t>(written_.size()) - 1));
+    sum->inputs = {read_by_a_layer(other), read_by_a_layer(other)};
+    sum->inputs[static_cast<size_t>(layer.sum_operand)] = read_by_a_layer(layer.output);
+    const TensorType output = read_type(in_);
+    read_operator(*sum, plan_.tensors[other], output);
+    layer.inputs.push_back(other);
+    layer.output = sum->output = sum->computed = add(output, false);
+    layer.sum = std::move(sum);
+  }
+
+  // One table for all layers of one element that follow.
+  void read_table(Layer& layer) {
+    require(layer.kind != Kind::concat, "a table follows a concatenation");
+    layer.after_name = read_name();
+    const TensorType from = plan_.tensors[read_by_a_layer(layer.output)], to = read_type(in_);
+    layer.after = in_.numbers<int16_t>("table", 256, to.lo, to.hi);
+    require_equal_shape(from, to);
+    layer.output = add(to, false);
+  }
+
+  int32_t read_by_a_layer(int32_t tensor) const {
+    require(!raw_[static_cast<size_t>(tensor)], "an input has raw sums");
+    return tensor;
+  }
+
+  int32_t add(const TensorType& type, bool is_raw) {
     count(int64_t{type.height} * type.width * type.channels);
     plan_.tensors.push_back(type);
     raw_.push_back(is_raw);
+    return static_cast<int32_t>(plan_.tensors.size()) - 1;
   }
 
   void read_operator(Layer& layer, const TensorType& from, const TensorType& to) {
@@ -99,10 +137,6 @@ class Reader {
         read_range(layer, to);
         for (const int32_t input : layer.inputs) require_equal_shape(plan_.tensors[input], to);
         return;
-      case Kind::clamp:
-        read_range(layer, to);
-        require_same_integers(from, to);
-        return require_equal_shape(from, to);
       case Kind::rescale:
         layer.requantize = read_requantize(in_, to, EM_MULTIPLIER);
         return require_equal_shape(from, to);
@@ -272,6 +306,7 @@ class Reader {
 
   Bytes& in_;
   Plan& plan_;
+  std::vector<int32_t> written_;  // the input, and what each step leaves
   std::vector<bool> raw_;  // tensors that hold raw sums, which only the caller can read
   int64_t elements_ = 0;
 };
@@ -284,9 +319,10 @@ Plan read_plan(const uint8_t* bytes, size_t length) {
   in.number("the mark at the start", kMagic, kMagic);
   in.number("the version", EM_ABI_VERSION, EM_ABI_VERSION);
   Reader reader(in, plan);
-  const int32_t layers = in.number("the number of layers", 1, kMostLayers);
-  for (int32_t i = 0; i < layers; ++i) reader.read_layer();
-  plan.outputs = in.numbers<int32_t>("the outputs", kAny, 1, layers);
+  const int32_t steps = in.number("the number of steps", 1, kMostLayers);
+  for (int32_t i = 0; i < steps; ++i) reader.read_step();
+  plan.outputs = in.numbers<int32_t>("the outputs", kAny, 1, steps);
+  for (int32_t& output : plan.outputs) output = reader.written(output);
   in.end();
   require_between(static_cast<int64_t>(plan.outputs.size()), 1, kMostOutputs, "the number of outputs");
   std::vector<int32_t> sorted = plan.outputs;

@@ -72,11 +72,18 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
           }};
 }
 
+// The entries of a plan's table with the output's offset, by the bits of the library's integer of the input.
+std::vector<uint8_t> library_table(const std::vector<int16_t>& entries, const Tensor& output, const Kernels& kernels) {
+  std::vector<uint8_t> table(entries.size());
+  const size_t flip = kernels.is_signed ? 128 : 0;  // a plan's table begins with the least integer
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(entries[i ^ flip] + output.offset);
+  return table;
+}
+
 Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
-  const Tensor& output = tensors[layer.output];
-  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer, output, kernels));
+  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.table, tensors[layer.computed], kernels));
   const Lookup lookup{tensors[layer.inputs[0]].view, written_by(layer, tensors), table->data(), table->size() > 256};
-  return {layer.name, output.view.height,
+  return {layer.name, lookup.out.height,
           [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(lookup, arena, first, last);
           }};
@@ -138,7 +145,6 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
       return make_plain(layer, Pool{in, out, window_of(layer), requantize->view()}, kernels.average_pool, requantize);
     case Kind::concat:
       return make_concat(layer, tensors, kernels);
-    case Kind::clamp:  // has become a lookup
     case Kind::lookup:
       return make_lookup(layer, tensors, kernels);
     case Kind::product: {
@@ -155,11 +161,12 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
 }
 
 // Applies the table to the rows that a step has made, while they are in the first cache.
-Step with_table(Step step, const Layer& layer, const View& out, const Kernels& kernels) {
+Step with_table(Step step, const Layer& layer, const Tensor& output, const Kernels& kernels) {
   constexpr int64_t kBytes = 8192;
+  const View& out = output.view;
   const auto fitting = static_cast<int32_t>(kBytes / (int64_t{out.width} * out.pixel));
   const int32_t rows = std::max(1, fitting / step.rows_per_unit) * step.rows_per_unit;
-  auto table = std::make_shared<std::vector<uint8_t>>(layer.after);
+  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.after, output, kernels));
   const Lookup lookup{out, out, table->data(), false};
   auto make = std::move(step.run);
   step.run = [rows, table, lookup, make = std::move(make), look_up = kernels.lookup](uint8_t* arena, int32_t first,
@@ -192,7 +199,9 @@ Step with_border(Step step, const Tensor& tensor) {
 
 Step make_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   Step step = make_plain_step(layer, tensors, kernels, scratch);
-  if (!layer.after.empty()) step = with_table(std::move(step), layer, tensors[layer.output].view, kernels);
+  if (layer.sum != nullptr) step.name += "+" + layer.sum->name;
+  if (!layer.after.empty()) step.name += "+" + layer.after_name;
+  if (!layer.after.empty()) step = with_table(std::move(step), layer, tensors[layer.output], kernels);
   return layer.border_of < 0 ? step : with_border(std::move(step), tensors[layer.border_of]);
 }
 

@@ -4,6 +4,7 @@ import resource
 from contextlib import closing
 from ctypes import c_void_p
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,8 @@ def test_additions_are_fused_into_the_convolution_before_them(resnet8: Case) -> 
     ("name", "steps"),
     [
         ("table-after-depthwise", ["spread", "conv1+lookup2", "dense3"]),
+        ("table-chain-of-image", ["clamp0+lookup1", "dense2"]),
+        ("table-of-channels-between", ["spread", "conv1+lookup2", "lookup3+lookup4", "dense5"]),
         ("table-two-readers", ["spread", "conv1", "lookup2", "lookup3", "dense5"]),
         ("space-to-depth-rows-3x3", ["conv5", "dense6"]),
         ("concat-16-32-16", ["spread", "conv1", "conv2", "conv3", "conv5", "conv6", "concat7", "dense8"]),
@@ -155,6 +158,22 @@ def test_additions_are_fused_into_the_convolution_before_them(resnet8: Case) -> 
 )
 def test_layers_that_copy_or_follow_a_table_are_no_steps(name: str, steps: list[str]) -> None:
     assert steps_of(next(case for case in CASES if case.name == name)) == steps
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_sum_after_weights_of_many_bits_is_a_step_of_its_own_where_kernels_take_none(isa: str) -> None:
+    kind = TensorType((5, 6, 3), zero_point=3)
+    net = NetworkBuilder("wide-sum", kind)
+    wide = net.conv(INPUT, 3, (3, 3), weights=partial(net.binary, bases=2, reach=30_000), output=kind)
+    case = net.observe(net.clamp(net.add(wide, INPUT, multipliers=(3, 5), shift=3), -9, 90))
+    check(case)
+    with closing(Program(case.model, isa, 1)) as program:
+        image = np.zeros((1, *kind.shape), np.int8)
+        outputs = [np.zeros(each.shape, each.dtype) for each in case.model.output_types]
+        addresses = (c_void_p * len(outputs))(*(output.ctypes.data for output in outputs))
+        steps = list(program.profile(image.ctypes.data, addresses))
+    assert steps in (["conv0+add1+clamp2", "dense3"], ["conv0", "add1+clamp2", "dense3"])
+    assert (len(steps) == 2) == (isa in ("avxvnni", "avx512vnni"))
 
 
 def test_more_threads_than_memory_allows_is_an_error(resnet8: Case) -> None:

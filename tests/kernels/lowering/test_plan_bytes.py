@@ -58,7 +58,7 @@ def test_the_version_is_the_library_s(repository: Path) -> None:
             f"the version is {VERSION - 1}, expected {VERSION} .. {VERSION}",
         ),
         (lambda model: changed(model, 8, 0), "a side is 0, expected 1 .. 65536"),
-        (lambda model: changed(model, HEAD - 4, 0), "the number of layers is 0, expected 1 .. 4096"),
+        (lambda model: changed(model, HEAD - 4, 0), "the number of steps is 0, expected 1 .. 4096"),
         (lambda model: changed(model, HEAD, -5), "the name is -5, expected 1 .. 1048576"),
         (lambda model: changed(model, 8, 33), "layer 'conv0': the output has another shape"),
         (lambda _: b"", "the mark at the start ends beyond the bytes"),
