@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.kernels.fpga.generate.cost import FACTORS, conv_features, predicted_lut
-from edgemeta.kernels.fpga.generate.engines import Engine, Folding
+from edgemeta.kernels.fpga.generate.engines import Engine
 from edgemeta.kernels.fpga.generate.foldings import DEFAULT_CYCLES, choose_foldings
 from edgemeta.kernels.fpga.generate.network import Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
@@ -204,7 +204,7 @@ def engines(chosen: Mapping[int, Sequence[str]]) -> dict[str, Engine]:
 
 def folded(model: Model, layer: str, folds: int) -> Engine:
     """One engine of a network."""
-    network = plan_network(model, {layer: Folding(folds)})
+    network = plan_network(model, {layer: folds})
     return next(engine for engine in network.engines if engine.name == layer)
 
 

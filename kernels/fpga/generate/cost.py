@@ -33,24 +33,24 @@ def conv_features(engine: Engine) -> dict[str, float]:
     shifts differ by channel.
     """
     p = {key: int(value) for key, value in engine.parameters.items() if not isinstance(value, str)}
-    lanes, bits = p["OUT_LANES"], p["BITS"]
+    bits = p["BITS"]
     count = p["K"] ** 2 * p["C"] // p["FOLDS"]
     shift = p["CODE"] - 2
     product = min(bits + (1 << shift), p["WIDTH"])
     distributed = 0.0
     for memory in engine.memories:
         style = "distributed" if memory.suffix == "start" else engine.parameters["WEIGHT_STYLE"]
-        if style == "distributed" and not memory.suffix.startswith("table"):
+        if style == "distributed" and memory.suffix != "table":
             distributed += memory.width * math.ceil(len(memory.words) / 32)
     if engine.parameters["LINE_STYLE"] == "distributed":
-        words = p["W"] * p["C"] // p["IN_LANES"]
-        distributed += (p["K"] + p["STRIDE"]) * bits * p["IN_LANES"] * math.ceil(words / 32)
+        words = p["W"] * p["C"]
+        distributed += (p["K"] + p["STRIDE"]) * bits * math.ceil(words / 32)
     return {
-        "product": lanes * count * product,
+        "product": count * product,
         "choice": count * bits * math.ceil((2 ** math.ceil(math.log2(p["FOLDS"])) - 1) / 3),
-        "line": p["K"] * p["IN_LANES"] * bits * (p["K"] + p["STRIDE"]),
+        "line": p["K"] * bits * (p["K"] + p["STRIDE"]),
         "memory": distributed,
-        "accumulator": lanes * p["WIDTH"] * (2 if p["SHIFTS"] else 1),
+        "accumulator": p["WIDTH"] * (2 if p["SHIFTS"] else 1),
         "engine": 1.0,
     }
 
@@ -73,13 +73,13 @@ def predicted_bram36(engine: Engine) -> float:
     p = engine.parameters
     total = 0.0
     for memory in engine.memories:
-        if memory.suffix.startswith("table"):
+        if memory.suffix == "table":
             total += _blocks(memory.width, len(memory.words)) if p["TABLE_STYLE"] == "block" else 0
         elif memory.suffix == "weights" and p["WEIGHT_STYLE"] == "block":
             total += _blocks(memory.width, len(memory.words))
     if p.get("LINE_STYLE") == "block":
-        words = int(p["W"]) * int(p["C"]) // int(p["IN_LANES"])
-        total += (int(p["K"]) + int(p["STRIDE"])) * _blocks(int(p["BITS"]) * int(p["IN_LANES"]), words)
+        words = int(p["W"]) * int(p["C"])
+        total += (int(p["K"]) + int(p["STRIDE"])) * _blocks(int(p["BITS"]), words)
     return total
 
 

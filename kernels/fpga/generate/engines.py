@@ -49,19 +49,6 @@ class Range:
         return max(1, self.hi.bit_length())
 
 
-@dataclass(frozen=True)
-class Folding:
-    """How much of a convolution is done per clock.
-
-    folds: parts that the input channels are summed in. out_lanes: output channels at once. in_lanes: channels per word
-    of the input stream. Between the engines of a network a stream has one lane.
-    """
-
-    folds: int = 1
-    out_lanes: int = 1
-    in_lanes: int = 1
-
-
 @dataclass(frozen=True, eq=False)
 class Memory:
     """Contents of one memory of an engine: `words` unsigned integers of `width` bits. suffix: of its file's name."""
@@ -104,16 +91,15 @@ def conv_engine(
     layer: Conv | Dense,
     source: TensorType,
     source_range: Range,
-    folding: Folding,
+    folds: int,
     requantize: Requantize | None,
     *,
     constant: bool = False,
-    every: int = 2,
 ) -> Engine:
     """The engine of a convolution, or of a dense layer as a 1x1 convolution of a 1x1 map.
 
-    requantize: the layer's own, with the clamps after it folded in. constant: weights, tables and start values are
-    logic instead of memories.
+    folds: parts that the input channels are summed in. requantize: the layer's own, with the clamps after it folded in.
+    constant: weights, tables and start values are logic instead of memories.
     """
     shape = _conv_shape(layer, source)
     weights = layer.weights
@@ -124,26 +110,21 @@ def conv_engine(
     rounding = _Rounding(requantize, layer.output, outputs)
     start = sums.start + codes.negatives() + rounding.offset
     width = _width(sums.least + rounding.offset, sums.greatest + rounding.offset)
-    groups, folds = outputs // folding.out_lanes, folding.folds
     channels = shape["C"] // folds
-    arranged = codes.codes.reshape(codes.terms, groups, folding.out_lanes, kernel, kernel, folds, channels).transpose(
-        1, 0, 5, 2, 3, 4, 6
-    )
-    steps = groups * codes.terms * folds
+    arranged = codes.codes.reshape(codes.terms, outputs, kernel, kernel, folds, channels).transpose(1, 0, 4, 2, 3, 5)
+    steps = outputs * codes.terms * folds
     words = _pack(arranged.reshape(steps, -1), codes.bits)
     count = kernel * kernel * channels
     memories = (
-        Memory("weights", folding.out_lanes * count * codes.bits, words),
-        rounding.start_memory(start, width, folding.out_lanes),
-        *rounding.tables(folding.out_lanes),
+        Memory("weights", count * codes.bits, words),
+        rounding.start_memory(start, width),
+        *rounding.tables(),
     )
-    line = shape["W"] * shape["C"] // folding.in_lanes
+    line = shape["W"] * shape["C"]
     stored = Range(min(source_range.lo, source.zero_point), max(source_range.hi, source.zero_point))
     parameters: dict[str, int | str] = {
         **shape,
         "OUT_C": outputs,
-        "IN_LANES": folding.in_lanes,
-        "OUT_LANES": folding.out_lanes,
         "FOLDS": folds,
         "TERMS": codes.terms,
         "BITS": stored.bits,
@@ -151,13 +132,12 @@ def conv_engine(
         "PAD": source.zero_point,
         "CODE": codes.bits,
         "WIDTH": width,
-        **rounding.parameters(folding.out_lanes),
-        "EVERY": every,
-        "LINE_STYLE": _style(line, 8 * folding.in_lanes),
+        **rounding.parameters(),
+        "LINE_STYLE": _style(line, 8),
         "WEIGHT_STYLE": "logic" if constant else _style(steps, memories[0].width),
         "TABLE_STYLE": "logic" if constant else "block",
     }
-    reading = shape["OUT_H"] * ((shape["OUT_W"] - 1) * shape["STRIDE"] + kernel) * shape["C"] // folding.in_lanes
+    reading = shape["OUT_H"] * ((shape["OUT_W"] - 1) * shape["STRIDE"] + kernel) * shape["C"]
     computing = shape["OUT_H"] * shape["OUT_W"] * steps
     writing = shape["H"] * line
     return Engine(
@@ -185,7 +165,7 @@ def pool_engine(layer: AveragePool, source: TensorType, source_range: Range, req
         "PIXELS": height * width,
         "SIGNED": int(source_range.is_signed),
         "WIDTH": bits,
-        **rounding.parameters(1),
+        **rounding.parameters(),
         "TABLE_STYLE": "block",
     }
     return Engine(
@@ -193,7 +173,7 @@ def pool_engine(layer: AveragePool, source: TensorType, source_range: Range, req
         "edgemeta_pool",
         (layer.input,),
         parameters,
-        (rounding.start_memory(start, bits, 1), *rounding.tables(1)),
+        (rounding.start_memory(start, bits), *rounding.tables()),
         layer.output,
         rounding.out_range,
         height * width * channels,
@@ -257,7 +237,7 @@ class _Rounding:
         self._shift: NDArray[np.int64] = shift
         self.offset: NDArray[np.int64] = ((np.int64(1) << shift) >> 1) + (zero << shift)
 
-    def parameters(self, lanes: int) -> dict[str, int | str]:
+    def parameters(self) -> dict[str, int | str]:
         """Of requantize.sv."""
         mode = {type(None): RAW, ShiftTable: TABLE, Multiplier: CLAMP}[type(self._requantize)]
         lo, hi = (-128, 127) if mode != CLAMP else (self.out_range.lo, self.out_range.hi)
@@ -266,32 +246,24 @@ class _Rounding:
             "MODE": mode,
             "SHIFTS": int(own),
             "SHIFT": 0 if own else int(self._shift[0]),
-            "TABLES": len(self._table()) // lanes if len(self._table()) > 1 else 1,
+            "TABLES": len(self._table()),
             "LO": lo,
             "HI": hi,
         }
 
-    def start_memory(self, start: NDArray[np.int64], width: int, lanes: int) -> Memory:
-        """Start values of `lanes` channels per word, each with its shift above it where shifts differ."""
+    def start_memory(self, start: NDArray[np.int64], width: int) -> Memory:
+        """A start value for each channel, with its shift above it where shifts differ."""
         values = [int(value) & ((1 << width) - 1) for value in start]
         if len(np.unique(self._shift)) > 1:
             values = [value | int(shift) << width for value, shift in zip(values, self._shift, strict=True)]
             width += 5
-        words = [
-            sum(value << lane * width for lane, value in enumerate(values[at : at + lanes]))
-            for at in range(0, len(values), lanes)
-        ]
-        return Memory("start", lanes * width, words)
+        return Memory("start", width, values)
 
-    def tables(self, lanes: int) -> tuple[Memory, ...]:
-        """One memory for each lane, with the tables of its channels."""
+    def tables(self) -> tuple[Memory, ...]:
+        """One memory with the tables of the channels; none without tables."""
         if not isinstance(self._requantize, ShiftTable):
             return ()
-        table = self._table()
-        return tuple(
-            Memory(f"table_{lane:02}", 8, (table[lane::lanes] if len(table) > 1 else table).ravel().tolist())
-            for lane in range(lanes)
-        )
+        return (Memory("table", 8, self._table().ravel().tolist()),)
 
     def _table(self) -> NDArray[np.uint8]:
         """Tables [channels, 256], or [1, 256] where all are equal."""

@@ -7,7 +7,7 @@ so many clocks the one with the fewest predicted LUTs, found by trying all.
 from collections.abc import Mapping
 
 from edgemeta.kernels.fpga.generate.cost import predicted_bram36, predicted_lut
-from edgemeta.kernels.fpga.generate.engines import Engine, Folding
+from edgemeta.kernels.fpga.generate.engines import Engine
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.model.graph import Model
 
@@ -22,7 +22,7 @@ def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool =
     goal cannot be reached.
     """
     candidates = _candidates(model, constant)
-    fastest = {name: min(engine.steps for engine, _ in found) for name, found in candidates.items()}
+    fastest = {name: min(engine.steps for engine in found) for name, found in candidates.items()}
     slowest = max(fastest, key=lambda name: fastest[name])
     goal = cycles if cycles is not None else max(DEFAULT_CYCLES, fastest[slowest])
     if fastest[slowest] > goal:
@@ -32,11 +32,10 @@ def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool =
         )
     chosen = {}
     for name, found in candidates.items():
-        reaching = [
-            (predicted_lut(engine), folding.folds, folding) for engine, folding in found if engine.steps <= goal
-        ]
-        chosen[name] = min(reaching, key=lambda each: (each[0], -each[1]))[2]
-    return plan_network(model, {name: folding for name, folding in chosen.items() if folding}, constant=constant)
+        reaching = [each for each in found if each.steps <= goal and "FOLDS" in each.parameters]
+        if reaching:
+            chosen[name] = -min((predicted_lut(each), -int(each.parameters["FOLDS"])) for each in reaching)[1]
+    return plan_network(model, chosen, constant=constant)
 
 
 def predicted(network: Network) -> Mapping[str, tuple[int, float]]:
@@ -44,16 +43,14 @@ def predicted(network: Network) -> Mapping[str, tuple[int, float]]:
     return {engine.name: (predicted_lut(engine), predicted_bram36(engine)) for engine in network.engines}
 
 
-def _candidates(model: Model, constant: bool) -> dict[str, list[tuple[Engine, Folding]]]:
+def _candidates(model: Model, constant: bool) -> dict[str, list[Engine]]:
     """Every engine with every number of folds that divides its channels, by layer."""
     base = plan_network(model, {}, constant=constant)
     channels = {e.name: int(e.parameters["C"]) for e in base.engines if e.module == "edgemeta_conv"}
-    found: dict[str, list[tuple[Engine, Folding]]] = {
-        engine.name: [(engine, Folding())] for engine in base.engines if engine.name not in channels
-    }
+    found = {engine.name: [] if engine.name in channels else [engine] for engine in base.engines}
     for folds in sorted({f for count in channels.values() for f in range(1, count + 1) if count % f == 0}):
-        foldings = {name: Folding(folds) for name, count in channels.items() if count % folds == 0}
+        foldings = {name: folds for name, count in channels.items() if count % folds == 0}
         for engine in plan_network(model, foldings, constant=constant).engines:
             if engine.name in foldings:
-                found.setdefault(engine.name, []).append((engine, foldings[engine.name]))
+                found[engine.name].append(engine)
     return found

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.engines import (
     Engine,
-    Folding,
     Range,
     add_engine,
     clamp_engine,
@@ -61,8 +60,8 @@ class Network:
         return max(engine.steps for engine in self.engines)
 
 
-def plan_network(model: Model, foldings: Mapping[str, Folding], *, constant: bool = False) -> Network:
-    """Engines of a proved model. foldings: by layer; a layer without one has the folding of the least logic.
+def plan_network(model: Model, foldings: Mapping[str, int], *, constant: bool = False) -> Network:
+    """Engines of a proved model. foldings: folds by layer; a layer without them has those of the least logic.
 
     constant: weights, start values and tables are logic instead of memories. Raises FpgaError for a model that the
     engines cannot run.
@@ -109,14 +108,14 @@ def _engine(
     types: Mapping[str, TensorType],
     ranges: Mapping[str, Range],
     clamps: Sequence[Clamp],
-    foldings: Mapping[str, Folding],
+    foldings: Mapping[str, int],
     constant: bool,
 ) -> Engine:
     match layer:
         case Conv() | Dense():
-            folding = foldings.get(layer.name) or least_folding(layer, types[layer.input])
+            folds = foldings.get(layer.name) or least_folding(layer, types[layer.input])
             requantize = fold_clamps(layer.requantize, clamps)
-            return conv_engine(layer, types[layer.input], ranges[layer.input], folding, requantize, constant=constant)
+            return conv_engine(layer, types[layer.input], ranges[layer.input], folds, requantize, constant=constant)
         case AveragePool():
             requantize = fold_clamps(layer.requantize, clamps)
             assert requantize is not None
@@ -129,9 +128,9 @@ def _engine(
             raise FpgaError(f"layer {layer.name!r}: {type(layer).__name__} is not supported")
 
 
-def least_folding(layer: Conv | Dense, source: TensorType) -> Folding:
+def least_folding(layer: Conv | Dense, source: TensorType) -> int:
     """One channel at a time: the least logic."""
-    return Folding(int(np.prod(source.shape)) if isinstance(layer, Dense) else source.shape[2])
+    return int(np.prod(source.shape)) if isinstance(layer, Dense) else source.shape[2]
 
 
 def _fifos(network: Network) -> dict[tuple[str, int], int]:

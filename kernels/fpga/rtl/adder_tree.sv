@@ -1,6 +1,6 @@
 // Sum of COUNT signed integers of PRODUCT bits by a tree of adders.
 //
-// Registers lie behind every EVERY levels of the tree (the leaves are one) and at its end. The sum appears LATENCY
+// Registers lie behind every second level of the tree (the leaves are one) and at its end. The sum appears LATENCY
 // clocks after its inputs, modulo 2**WIDTH.
 `default_nettype none
 
@@ -8,11 +8,9 @@ module edgemeta_adder_tree #(
     parameter integer COUNT = 9,
     parameter integer PRODUCT = 16,
     parameter integer WIDTH = 24,
-    parameter integer EVERY = 2,
     // derived
     parameter integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0,
-    parameter integer LATENCY = LEVELS == 0 ? 1
-        : (LEVELS + 1) / EVERY - (EVERY == 1 ? 1 : 0) + ((LEVELS + 1) % EVERY != 0 ? 1 : 0)
+    parameter integer LATENCY = LEVELS / 2 + 1
 ) (
     input  wire                     clk,
     input  wire [COUNT*PRODUCT-1:0] products,
@@ -21,11 +19,11 @@ module edgemeta_adder_tree #(
 
     genvar i, level;
     generate
-        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level EVERY - 1, 2 EVERY - 1, ... and the last.
+        // Level l holds ceil(COUNT / 2**l) sums. A register lies behind level 1, 3, ... and the last.
         for (level = 0; level <= LEVELS; level = level + 1) begin : tree
             localparam integer SUMS = (COUNT + (1 << level) - 1) >> level;
             localparam integer SIZE = PRODUCT + level > WIDTH ? WIDTH : PRODUCT + level;
-            localparam integer REGISTERED = level == LEVELS || (level > 0 && (level + 1) % EVERY == 0);
+            localparam integer REGISTERED = level == LEVELS || level % 2 == 1;
             wire [SUMS*SIZE-1:0] value;
             wire [SUMS*SIZE-1:0] out;
             if (level == 0) begin : leaves

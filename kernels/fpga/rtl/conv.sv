@@ -1,12 +1,12 @@
 // Convolution engine: line buffer, shift-and-add, requantization. A dense layer is a 1x1 convolution of a 1x1 map.
 //
-// Each clock it sums the products of one CHUNK (all K * K taps of C / FOLDS channels) for OUT_LANES output channels.
-// A pixel takes STEPS = OUT_C / OUT_LANES * TERMS * FOLDS clocks: output channels outermost, then TERMS (a k-bit fixed
+// Each clock it sums the products of one CHUNK (all K * K taps of C / FOLDS channels) for one output channel.
+// A pixel takes STEPS = OUT_C * TERMS * FOLDS clocks: output channels outermost, then TERMS (a k-bit fixed
 // weight is a sum of TERMS powers of two, 1 for power-of-two weights), then chunks. Memories, a word for each clock:
-//   FILE_weights.mem     STEPS words of OUT_LANES * K * K * C / FOLDS codes
-//   FILE_start.mem       OUT_C / OUT_LANES words of OUT_LANES {shift (5 bits, where SHIFTS), start value (WIDTH bits)}
-//   FILE_table_<lane>.mem  tables of that lane's channels, 256 bytes each
-// They have the numbers NUMBER, NUMBER + 1, NUMBER + 2 + lane for loading.
+//   FILE_weights.mem     STEPS words of K * K * C / FOLDS codes
+//   FILE_start.mem       OUT_C words of {shift (5 bits, where SHIFTS), start value (WIDTH bits)}
+//   FILE_table.mem       tables of the channels, 256 bytes each
+// They have the numbers NUMBER, NUMBER + 1, NUMBER + 2 for loading.
 // A result is started only when the output FIFO has room for it: the pipeline never stops.
 `default_nettype none
 
@@ -21,8 +21,6 @@ module edgemeta_conv #(
     parameter integer LEFT = 1,
     parameter integer OUT_H = 8,
     parameter integer OUT_W = 8,
-    parameter integer IN_LANES = 1,
-    parameter integer OUT_LANES = 1,
     parameter integer FOLDS = 1,
     parameter integer TERMS = 1,
     parameter integer BITS = 8,           // of an element of the input stream, stored
@@ -33,10 +31,9 @@ module edgemeta_conv #(
     parameter integer MODE = 1,
     parameter integer SHIFTS = 0,
     parameter integer SHIFT = 4,
-    parameter integer TABLES = 1,         // tables per output lane
+    parameter integer TABLES = 1,         // tables
     parameter integer LO = -128,
     parameter integer HI = 127,
-    parameter integer EVERY = 2,
     parameter LINE_STYLE = "block",
     parameter WEIGHT_STYLE = "block",
     parameter TABLE_STYLE = "block",
@@ -48,10 +45,10 @@ module edgemeta_conv #(
 ) (
     input  wire                     clk,
     input  wire                     rst,
-    input  wire [IN_LANES*8-1:0]    in_data,
+    input  wire [7:0]               in_data,
     input  wire                     in_valid,
     output wire                     in_ready,
-    output wire [OUT_LANES*OUT-1:0] out_data,
+    output wire [OUT-1:0]           out_data,
     output wire                     out_valid,
     input  wire                     out_ready,
     input  wire                     load_valid,
@@ -60,13 +57,12 @@ module edgemeta_conv #(
     input  wire [LOAD-1:0]          load_word
 );
 
-    localparam integer GROUPS = OUT_C / OUT_LANES;
     localparam integer CHUNKS = TERMS * FOLDS;
-    localparam integer STEPS = GROUPS * CHUNKS;
+    localparam integer STEPS = OUT_C * CHUNKS;
     localparam integer CHANNELS = C / FOLDS;            // of a chunk
-    localparam integer COUNT = K * K * CHANNELS;        // products per clock and output lane
+    localparam integer COUNT = K * K * CHANNELS;        // products per clock
     localparam integer STEPW = STEPS > 1 ? $clog2(STEPS) : 1;
-    localparam integer GROUPW = GROUPS > 1 ? $clog2(GROUPS) : 1;
+    localparam integer GROUPW = OUT_C > 1 ? $clog2(OUT_C) : 1;
     localparam integer FOLDW = FOLDS > 1 ? $clog2(FOLDS) : 1;
     localparam integer CHUNKW = CHUNKS > 1 ? $clog2(CHUNKS) : 1;
     localparam integer FOLDS2 = 1 << (FOLDS > 1 ? $clog2(FOLDS) : 0);
@@ -79,7 +75,7 @@ module edgemeta_conv #(
     wire window_valid, take;
     edgemeta_window #(
         .H(H), .W(W), .C(C), .K(K), .STRIDE(STRIDE), .TOP(TOP), .LEFT(LEFT), .OUT_H(OUT_H), .OUT_W(OUT_W),
-        .LANES(IN_LANES), .BITS(BITS), .PAD(PAD), .STYLE(LINE_STYLE)
+        .BITS(BITS), .PAD(PAD), .STYLE(LINE_STYLE)
     ) line_buffer (
         .clk(clk), .rst(rst), .in_data(in_data), .in_valid(in_valid), .in_ready(in_ready),
         .window(window), .out_valid(window_valid), .out_ready(take)
@@ -115,7 +111,7 @@ module edgemeta_conv #(
                 step <= pixel_done ? 0 : step + 1'b1;
                 fold <= fold == FOLDS - 1 ? 0 : fold + 1'b1;
                 chunk <= last_chunk ? 0 : chunk + 1'b1;
-                if (last_chunk) group <= group == GROUPS - 1 ? 0 : group + 1'b1;
+                if (last_chunk) group <= group == OUT_C - 1 ? 0 : group + 1'b1;
             end
             if (issue && last_chunk && !popped) promised <= promised + 1'b1;
             if (popped && !(issue && last_chunk)) promised <= promised - 1'b1;
@@ -126,8 +122,8 @@ module edgemeta_conv #(
     // ---- one chunk of the window, one clock after its step; the codes come at the same time ----
     // Product (u * K + v) * CHANNELS + c is tap (u, v) of channel fold * CHANNELS + c.
     reg [COUNT*BITS-1:0] x;
-    wire [OUT_LANES*COUNT*CODE-1:0] codes;
-    genvar u, v, c, f, lane;
+    wire [COUNT*CODE-1:0] codes;
+    genvar u, v, c, f;
     generate
         for (u = 0; u < K; u = u + 1) begin : row
             for (v = 0; v < K; v = v + 1) begin : column
@@ -135,9 +131,7 @@ module edgemeta_conv #(
                     wire [FOLDS2*BITS-1:0] candidates;
                     for (f = 0; f < FOLDS2; f = f + 1) begin : folds
                         localparam integer FROM = (f < FOLDS ? f : FOLDS - 1) * CHANNELS + c;
-                        localparam integer WORD = v * (C / IN_LANES) + FROM / IN_LANES;
-                        assign candidates[f*BITS +: BITS] =
-                            held[(WORD*K*IN_LANES + u*IN_LANES + FROM%IN_LANES)*BITS +: BITS];
+                        assign candidates[f*BITS +: BITS] = held[((v*C + FROM)*K + u)*BITS +: BITS];
                     end
                     reg [FOLDS2*BITS-1:0] rest;
                     integer level, pair;
@@ -155,18 +149,17 @@ module edgemeta_conv #(
     endgenerate
 
     edgemeta_memory #(
-        .WIDTH(OUT_LANES * COUNT * CODE), .DEPTH(STEPS), .STYLE(WEIGHT_STYLE), .FILE({FILE, "_weights.mem"}),
+        .WIDTH(COUNT * CODE), .DEPTH(STEPS), .STYLE(WEIGHT_STYLE), .FILE({FILE, "_weights.mem"}),
         .NUMBER(NUMBER)
     ) weights (
         .clk(clk), .address(step), .data(codes),
         .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row),
-        .load_word(load_word[OUT_LANES*COUNT*CODE-1:0])
+        .load_word(load_word[COUNT*CODE-1:0])
     );
 
     // ---- what goes along with a sum: valid, first and last chunk, output group ----
     localparam integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0;
-    localparam integer LATENCY = 1 + (LEVELS == 0 ? 1
-        : (LEVELS + 1) / EVERY - (EVERY == 1 ? 1 : 0) + ((LEVELS + 1) % EVERY != 0 ? 1 : 0));  // as in adder_tree.sv
+    localparam integer LATENCY = 1 + LEVELS / 2 + 1;    // the latter two as in adder_tree.sv
     localparam integer TAG = GROUPW + 2;
     reg [LATENCY:0] valid;                              // [i]: i + 1 clocks after the step
     reg [(LATENCY+1)*TAG-1:0] tags;
@@ -181,69 +174,65 @@ module edgemeta_conv #(
     wire [GROUPW-1:0] sum_group = tags[LATENCY*TAG+2 +: GROUPW];
     wire [GROUPW-1:0] group_before = tags[(LATENCY-1)*TAG+2 +: GROUPW];
 
-    wire [OUT_LANES*START-1:0] starts;
+    wire [START-1:0] starts;
     edgemeta_memory #(
-        .WIDTH(OUT_LANES * START), .DEPTH(GROUPS), .FILE({FILE, "_start.mem"}), .NUMBER(NUMBER + 1),
+        .WIDTH(START), .DEPTH(OUT_C), .FILE({FILE, "_start.mem"}), .NUMBER(NUMBER + 1),
         .STYLE(WEIGHT_STYLE == "block" ? "distributed" : WEIGHT_STYLE)
     ) start_values (
         .clk(clk), .address(group_before), .data(starts),
         .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row),
-        .load_word(load_word[OUT_LANES*START-1:0])
+        .load_word(load_word[START-1:0])
     );
 
     // ---- accumulate, requantize ----
     reg result_valid, table_valid, out_written;
     reg [GROUPW-1:0] result_group;
-    wire [OUT_LANES*OUT-1:0] results;
+    wire [OUT-1:0] results;
     always @(posedge clk) begin
         if (rst) {result_valid, table_valid, out_written} <= 3'b000;
         else {result_valid, table_valid, out_written} <= {sum_valid && sum_last, result_valid, table_valid};
         result_group <= sum_group;
     end
 
+    wire signed [WIDTH-1:0] sum;
+    edgemeta_shift_add #(.COUNT(COUNT), .BITS(BITS), .SIGNED(SIGNED), .CODE(CODE), .WIDTH(WIDTH)) products (
+        .clk(clk), .x(x), .codes(codes), .sum(sum)
+    );
+
+    wire signed [WIDTH-1:0] start = starts[WIDTH-1:0];
+    reg signed [WIDTH-1:0] accumulator;
+    wire [4:0] shift;
+    wire [TABLEW-1:0] table_row;
     generate
-        for (lane = 0; lane < OUT_LANES; lane = lane + 1) begin : lanes
-            wire signed [WIDTH-1:0] sum;
-            edgemeta_shift_add #(
-                .COUNT(COUNT), .BITS(BITS), .SIGNED(SIGNED), .CODE(CODE), .WIDTH(WIDTH), .EVERY(EVERY)
-            ) products (.clk(clk), .x(x), .codes(codes[lane*COUNT*CODE +: COUNT*CODE]), .sum(sum));
-
-            wire signed [WIDTH-1:0] start = starts[lane*START +: WIDTH];
-            reg signed [WIDTH-1:0] accumulator;
-            if (CHUNKS > 1) begin : accumulate
-                always @(posedge clk) if (sum_valid) accumulator <= (sum_first ? start : accumulator) + sum;
-            end else begin : at_once
-                always @(posedge clk) accumulator <= start + sum;
-            end
-
-            wire [4:0] shift;
-            if (SHIFTS != 0) begin : own_shift
-                reg [4:0] shift_q;
-                always @(posedge clk) shift_q <= starts[lane*START+WIDTH +: 5];
-                assign shift = shift_q;
-            end else begin : one_shift
-                assign shift = SHIFT[4:0];
-            end
-            wire [TABLEW-1:0] table_row;
-            if (TABLES > 1) begin : rows
-                assign table_row = result_group[TABLEW-1:0];
-            end else begin : no_rows
-                assign table_row = 1'b0;
-            end
-            localparam [15:0] DIGITS = {8'd48 + lane[7:0] / 8'd10, 8'd48 + lane[7:0] % 8'd10};
-            edgemeta_requantize #(
-                .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
-                .STYLE(TABLE_STYLE), .FILE({FILE, "_table_", DIGITS, ".mem"}), .NUMBER(NUMBER + 2 + lane)
-            ) requantize (
-                .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row),
-                .y(results[lane*OUT +: OUT]),
-                .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word[7:0])
-            );
+        if (CHUNKS > 1) begin : accumulate
+            always @(posedge clk) if (sum_valid) accumulator <= (sum_first ? start : accumulator) + sum;
+        end else begin : at_once
+            always @(posedge clk) accumulator <= start + sum;
+        end
+        if (SHIFTS != 0) begin : own_shift
+            reg [4:0] shift_q;
+            always @(posedge clk) shift_q <= starts[WIDTH +: 5];
+            assign shift = shift_q;
+        end else begin : one_shift
+            assign shift = SHIFT[4:0];
+        end
+        if (TABLES > 1) begin : rows
+            assign table_row = result_group[TABLEW-1:0];
+        end else begin : no_rows
+            assign table_row = 1'b0;
         end
     endgenerate
 
+    edgemeta_requantize #(
+        .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
+        .STYLE(TABLE_STYLE), .FILE({FILE, "_table.mem"}), .NUMBER(NUMBER + 2)
+    ) requantize (
+        .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row), .y(results),
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word[7:0])
+    );
+
     wire unused_ready;
-    edgemeta_fifo #(.WIDTH(OUT_LANES * OUT), .DEPTH(ROOM), .STYLE("distributed")) out_fifo (
+    edgemeta_fifo #(.WIDTH(OUT), .DEPTH(ROOM), .STYLE("distributed")) out_fifo (
         .clk(clk), .rst(rst), .in_data(results), .in_valid(out_written), .in_ready(unused_ready),
         .out_data(out_data), .out_valid(out_valid), .out_ready(out_ready)
     );

@@ -1,7 +1,7 @@
 // Global average pool: sums the PIXELS of each of C channels, then requantizes, which includes the division.
 //
 // One input integer per clock. FILE_start.mem: C words {shift (5 bits, where SHIFTS), start value (WIDTH bits)};
-// FILE_table_00.mem: tables. The memories' numbers for loading are NUMBER and NUMBER + 1.
+// FILE_table.mem: tables. The memories' numbers for loading are NUMBER and NUMBER + 1.
 `default_nettype none
 
 module edgemeta_pool #(
@@ -113,7 +113,7 @@ module edgemeta_pool #(
     endgenerate
     edgemeta_requantize #(
         .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
-        .STYLE(TABLE_STYLE), .FILE({FILE, "_table_00.mem"}), .NUMBER(NUMBER + 1)
+        .STYLE(TABLE_STYLE), .FILE({FILE, "_table.mem"}), .NUMBER(NUMBER + 1)
     ) requantize (
         .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row), .y(result),
         .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word[7:0])

@@ -11,8 +11,7 @@ module edgemeta_shift_add #(
     parameter integer BITS = 8,
     parameter integer SIGNED = 1,
     parameter integer CODE = 5,
-    parameter integer WIDTH = 24,
-    parameter integer EVERY = 2
+    parameter integer WIDTH = 24
 ) (
     input  wire                    clk,
     input  wire [COUNT*BITS-1:0]   x,
@@ -62,7 +61,7 @@ module edgemeta_shift_add #(
         end
     endgenerate
 
-    edgemeta_adder_tree #(.COUNT(COUNT), .PRODUCT(PRODUCT), .WIDTH(WIDTH), .EVERY(EVERY)) tree (
+    edgemeta_adder_tree #(.COUNT(COUNT), .PRODUCT(PRODUCT), .WIDTH(WIDTH)) tree (
         .clk(clk), .products(products), .sum(sum)
     );
 

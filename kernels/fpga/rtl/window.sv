@@ -1,11 +1,11 @@
 // Line buffer: a stream of pixels becomes a stream of windows, with padding.
 //
-// The input is H x W x C integers, channel by channel, LANES of them per word, 8 bits each. Row banks (K + STRIDE of
-// them, a ring) let the writer run ahead of the reader. The reader shifts columns of K integers per lane into `stage`;
+// The input is H x W x C integers, channel by channel, 8 bits each. Row banks (K + STRIDE of
+// them, a ring) let the writer run ahead of the reader. The reader shifts columns of K integers into `stage`;
 // when a window is complete there, `out_valid` rises, and it stays until `out_ready`. A window holds element (row u,
-// column v, channel c) at position (v * C / LANES + c / LANES) * K * LANES + u * LANES + c % LANES, BITS each.
+// column v, channel c) at position (v * C + c) * K + u, BITS each.
 // Padding above TOP and left LEFT; below and right as far as OUT_H and OUT_W demand. PAD: the integer in the padding.
-// A row of windows takes ((OUT_W - 1) * STRIDE + K) * C / LANES clocks and a few more between rows.
+// A row of windows takes ((OUT_W - 1) * STRIDE + K) * C clocks and a few more between rows.
 `default_nettype none
 
 module edgemeta_window #(
@@ -18,14 +18,13 @@ module edgemeta_window #(
     parameter integer LEFT = 1,
     parameter integer OUT_H = 8,
     parameter integer OUT_W = 8,
-    parameter integer LANES = 1,
     parameter integer BITS = 8,
     parameter integer PAD = 0,
     parameter STYLE = "block"
 ) (
     input  wire                  clk,
     input  wire                  rst,
-    input  wire [LANES*8-1:0]    in_data,
+    input  wire [7:0]            in_data,
     input  wire                  in_valid,
     output wire                  in_ready,
     output reg  [K*K*C*BITS-1:0] window,
@@ -33,18 +32,16 @@ module edgemeta_window #(
     input  wire                  out_ready
 );
 
-    localparam integer BEATS = C / LANES;                  // words per pixel
-    localparam integer ROW = W * BEATS;                    // words per row
+    localparam integer ROW = W * C;                        // words per row
     localparam integer BANKS = K + STRIDE;
     localparam integer COLUMNS = (OUT_W - 1) * STRIDE + K; // that a row of windows covers, padding included
-    localparam integer WORD = LANES * BITS;
     localparam integer AW = ROW > 1 ? $clog2(ROW) : 1;
     localparam integer BW = $clog2(BANKS + 1);
-    localparam integer BEATW = BEATS > 1 ? $clog2(BEATS) : 1;
+    localparam integer BEATW = C > 1 ? $clog2(C) : 1;
     localparam integer XW = $clog2(COLUMNS + W + LEFT + 1) + 1;
     localparam integer YW = $clog2(H + OUT_H * STRIDE + K + TOP + 2) + 1;
 
-    genvar bank, k, lane;
+    genvar bank, k;
 
     // ---- writer ----
     reg [AW-1:0] write_at;
@@ -53,12 +50,6 @@ module edgemeta_window #(
     wire write = in_valid && in_ready;
     wire row_written = write && write_at == ROW - 1;
     assign in_ready = filled != BANKS[BW-1:0];
-    wire [WORD-1:0] packed_word;
-    generate
-        for (lane = 0; lane < LANES; lane = lane + 1) begin : take
-            assign packed_word[lane*BITS +: BITS] = in_data[lane*8 +: BITS];
-        end
-    endgenerate
 
     always @(posedge clk) begin
         if (rst) begin
@@ -107,7 +98,7 @@ module edgemeta_window #(
     reg [$clog2(K+STRIDE+1)-1:0] until_window;  // columns before the present one completes a window
     wire go;                                    // the read pipeline moves
     wire in_map = column >= LEFT && column < LEFT + W;
-    wire last_beat = beat == BEATS - 1;
+    wire last_beat = beat == C - 1;
     wire row_end = last_beat && column == COLUMNS - 1;
 
     always @(posedge clk) begin
@@ -149,26 +140,26 @@ module edgemeta_window #(
     end
 
     // ---- row banks, read together ----
-    wire [BANKS*WORD-1:0] read_words;
+    wire [BANKS*BITS-1:0] read_words;
     generate
         for (bank = 0; bank < BANKS; bank = bank + 1) begin : banks
             wire mine = write && write_bank == bank;
             if (STYLE == "block") begin : block_ram
-                (* ram_style = "block" *) reg [WORD-1:0] words [0:ROW-1];
-                reg [WORD-1:0] q;
+                (* ram_style = "block" *) reg [BITS-1:0] words [0:ROW-1];
+                reg [BITS-1:0] q;
                 always @(posedge clk) begin
-                    if (mine) words[write_at] <= packed_word;
+                    if (mine) words[write_at] <= in_data[BITS-1:0];
                     if (go) q <= words[read_at];
                 end
-                assign read_words[bank*WORD +: WORD] = q;
+                assign read_words[bank*BITS +: BITS] = q;
             end else begin : lut_ram
-                (* ram_style = "distributed" *) reg [WORD-1:0] words [0:ROW-1];
-                reg [WORD-1:0] q;
+                (* ram_style = "distributed" *) reg [BITS-1:0] words [0:ROW-1];
+                reg [BITS-1:0] q;
                 always @(posedge clk) begin
-                    if (mine) words[write_at] <= packed_word;
+                    if (mine) words[write_at] <= in_data[BITS-1:0];
                     if (go) q <= words[read_at];
                 end
-                assign read_words[bank*WORD +: WORD] = q;
+                assign read_words[bank*BITS +: BITS] = q;
             end
         end
     endgenerate
@@ -188,29 +179,29 @@ module edgemeta_window #(
         end
     end
 
-    wire [K*WORD-1:0] column_words;
+    wire [K*BITS-1:0] column_words;
     generate
         for (k = 0; k < K; k = k + 1) begin : columns
-            reg [WORD-1:0] chosen;
+            reg [BITS-1:0] chosen;
             integer each;
             always @* begin
-                chosen = read_words[0 +: WORD];
+                chosen = read_words[0 +: BITS];
                 for (each = 1; each < BANKS; each = each + 1)
-                    if (q_bank_of[k*BW +: BW] == each) chosen = read_words[each*WORD +: WORD];
-                if (q_padded || q_row_padded[k]) chosen = {LANES{PAD[BITS-1:0]}};
+                    if (q_bank_of[k*BW +: BW] == each) chosen = read_words[each*BITS +: BITS];
+                if (q_padded || q_row_padded[k]) chosen = PAD[BITS-1:0];
             end
-            assign column_words[k*WORD +: WORD] = chosen;
+            assign column_words[k*BITS +: BITS] = chosen;
         end
     endgenerate
 
-    // ---- stage: a shift register of K * BEATS words; `window` is its name at the moment a window is complete ----
+    // ---- stage: a shift register of K * C words; `window` is its name at the moment a window is complete ----
     assign go = !(out_valid && !out_ready);
     always @(posedge clk) begin
         if (rst) out_valid <= 1'b0;
         else if (go) out_valid <= q_valid && q_last;
         if (go && q_valid) begin
-            if (K * BEATS == 1) window <= column_words;
-            else window <= {column_words, window[K*K*C*BITS-1:K*WORD]};
+            if (K * C == 1) window <= column_words;
+            else window <= {column_words, window[K*K*C*BITS-1:K*BITS]};
         end
     end
 

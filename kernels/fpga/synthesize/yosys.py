@@ -220,5 +220,5 @@ def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> 
     if module != "edgemeta_conv":
         return int(parameters.get("WIDTH", 8)) if module in ("edgemeta_fifo", "edgemeta_fork") else 8
     if not writes:
-        return 8 * int(parameters["IN_LANES"])
-    return (32 if parameters["MODE"] == 0 else 8) * int(parameters["OUT_LANES"])
+        return 8
+    return 32 if parameters["MODE"] == 0 else 8

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -12,10 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgemeta.kernels.fpga.generate.engines import Folding
 from edgemeta.kernels.fpga.generate.network import plan_network
 from edgemeta.kernels.fpga.generate.verilog import memory_files, network_source, rtl_sources
-from edgemeta.kernels.fpga.synthesize.yosys import alone, engine_top
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
@@ -38,35 +35,35 @@ def conv(
     kind: dict[str, int] | None = None,
     padding: tuple[int, int, int, int] | None = None,
     fixed: int = 0,
-) -> tuple[Model, dict[str, Folding]]:
+) -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType(shape, **(kind or {})), 7, form, bits)  # type: ignore[arg-type]
     net.conv("layer", INPUT, channels, kernel, stride, padding, fixed=fixed)
-    return net.model("layer"), {"layer": Folding(folds)}
+    return net.model("layer"), {"layer": folds}
 
 
-def dense(form: str, fixed: int, raw: bool) -> tuple[Model, dict[str, Folding]]:
+def dense(form: str, fixed: int, raw: bool) -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType((2, 2, 3)), 5, form)  # type: ignore[arg-type]
-    return net.model(net.dense("layer", INPUT, 5, fixed, raw=raw)), {"layer": Folding(6)}
+    return net.model(net.dense("layer", INPUT, 5, fixed, raw=raw)), {"layer": 6}
 
 
-def pool(form: str) -> tuple[Model, dict[str, Folding]]:
+def pool(form: str) -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType((4, 4, 3), signed=False, zero_point=9), 5, form)  # type: ignore[arg-type]
     return net.model(net.pool("layer", INPUT)), {}
 
 
-def residual() -> tuple[Model, dict[str, Folding]]:
+def residual() -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType((5, 4, 3)), 5)
     x = net.conv("first", INPUT, 3)
     y = net.clamp("relu", net.add("sum", net.conv("second", x, 3), x, (1, 0), 2, -128), -3, 90)
     return net.model(y), {}
 
 
-def clamped() -> tuple[Model, dict[str, Folding]]:
+def clamped() -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType((3, 3, 2)), 5)
     return net.model(net.clamp("clamp", INPUT, -5, 100)), {}
 
 
-CASES: dict[str, Callable[[], tuple[Model, dict[str, Folding]]]] = {
+CASES: dict[str, Callable[[], tuple[Model, dict[str, int]]]] = {
     "3x3": lambda: conv((5, 6, 4), 3, 3, 1, 1),
     "3x3-folded": lambda: conv((5, 6, 6), 3, 3, 1, 3),
     "3x3-stride-2": lambda: conv((6, 7, 4), 3, 3, 2, 2),
@@ -149,30 +146,3 @@ def test_engine(name: str, tmp_path: Path) -> None:
     images = some_images(model)
     expected = reference.run(model, images)[0]
     simulate(tmp_path, "edgemeta_network", images.view(np.uint8).ravel(), expected.astype(np.int64).ravel())
-
-
-@pytest.mark.gate("6 s: two engines are compiled and simulated by Icarus")
-@pytest.mark.parametrize(
-    ("folding", "every", "kernel"),
-    [(Folding(2, 2, 2), 1, 3), (Folding(1, 6, 4), 3, 1)],
-    ids=["2-lanes-every-level", "all-lanes-every-third-level"],
-)
-def test_several_channels_at_once(folding: Folding, every: int, kernel: int, tmp_path: Path) -> None:
-    """Lane 0 is in the lowest bits; registers behind each level of the adder tree, or behind every third."""
-    model, _ = conv((4, 5, 4), 6, kernel, 1, 1)
-    engine = plan_network(model, {"layer": folding}).engines[0]
-    engine = replace(engine, parameters={**engine.parameters, "EVERY": every})
-    sources = {**rtl_sources(), "top.sv": engine_top(engine.module, alone(engine))}
-    sources |= {f"memory_{memory.suffix}.mem": memory.text() for memory in engine.memories}
-    for file, text in sources.items():
-        (tmp_path / file).write_text(text)
-    images = some_images(model)
-    expected = reference.run(model, images)[0]
-    simulate(tmp_path, "top", joined(images, folding.in_lanes), joined(expected, folding.out_lanes))
-
-
-def joined(tensor: NDArray[Any], lanes: int) -> NDArray[np.int64]:
-    """Words of so many channels each."""
-    rows = tensor.view(np.uint8).reshape(-1, lanes).astype(np.int64)
-    words: NDArray[np.int64] = (rows << 8 * np.arange(lanes)).sum(axis=1)
-    return words

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgemeta.kernels.fpga.generate.engines import Folding
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.kernels.fpga.generate.registers import load_writes
 from edgemeta.kernels.fpga.simulate.model import Simulation, compile_model, missing_tools
@@ -17,7 +16,7 @@ from tests.conformance.power_of_two import random_resnet8
 
 pytestmark = pytest.mark.gate("40 s: Verilator compiles a network of 16 engines")
 
-FOLDINGS = {"conv0": Folding(1), "conv1": Folding(1), "conv2": Folding(2), "conv5": Folding(2), "fc": Folding(8)}
+FOLDINGS = {"conv0": 1, "conv1": 1, "conv2": 2, "conv5": 2, "fc": 8}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_another_network_is_loaded_without_synthesis(network: Network, library: 
 
 def test_a_network_of_other_parameters_is_not_loaded(network: Network) -> None:
     with pytest.raises(FpgaError, match="layer 'conv1' needs FOLDS 2, the netlist has 1: it must be synthesized anew"):
-        load_writes(network, plan_network(network.model, {**FOLDINGS, "conv1": Folding(2)}))
+        load_writes(network, plan_network(network.model, {**FOLDINGS, "conv1": 2}))
 
 
 def test_a_network_that_hangs_is_an_error(network: Network, simulation: Simulation) -> None:
