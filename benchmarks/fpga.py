@@ -13,10 +13,10 @@ images: test images (FOLDER/cifar10/test.npz, docs/test-data.md) through the sim
 The first half streams at full speed, the other half with random pauses of the writer and the reader, a quarter of the
 clocks each. Writes results/fpga-images.{json,md}; exits with 1 at any wrong logit.
 
-cost: fits the factors of the cost model of the foldings (kernels/fpga/generate/cost.py holds them) to Yosys's LUTs, and
-checks them on ten foldings of their own. Engines are layers of ResNet-8 with random weights
+cost: fits the factors of the cost model (kernels/fpga/generate/foldings.py holds them) to Yosys's LUTs, and checks them
+on ten foldings of their own. Engines are layers of ResNet-8 with random weights
 (tests/conformance/power_of_two.py). The fit minimizes squared relative errors, without negative factors. Writes
-results/fpga-cost.{json,md}; exits with 1 if a checked folding is off by more than 15 % with the factors of cost.py.
+results/fpga-cost.{json,md}; exits with 1 if a checked folding is off by more than 15 % with the factors of foldings.py.
 """
 
 import argparse
@@ -31,9 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
-from edgemeta.kernels.fpga.generate.cost import FACTORS, conv_features, predicted_lut
 from edgemeta.kernels.fpga.generate.engines import Engine
-from edgemeta.kernels.fpga.generate.foldings import DEFAULT_CYCLES, choose_foldings
+from edgemeta.kernels.fpga.generate.foldings import (
+    DEFAULT_CYCLES,
+    FACTORS,
+    choose_foldings,
+    conv_features,
+    predicted_lut,
+)
 from edgemeta.kernels.fpga.generate.network import Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
 from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgemeta.kernels.fpga.generate.cost import predicted_lut
+from edgemeta.kernels.fpga.generate.foldings import predicted_lut
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
 from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
 from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, port_cells, stream_cells

@@ -13,8 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings
-from edgemeta.kernels.fpga.generate.network import FpgaError
-from edgemeta.kernels.fpga.generate.supported import unsupported
+from edgemeta.kernels.fpga.generate.network import FpgaError, unsupported
 from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools, simulation_library
 from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType

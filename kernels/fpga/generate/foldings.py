@@ -2,17 +2,35 @@
 
 The slowest engine sets the clocks per image, so each engine may be chosen on its own: of the foldings that need at most
 so many clocks the one with the fewest predicted LUTs, found by trying all.
+
+LUTs and block RAMs are predicted without synthesis. A prediction is a sum of features, each a number of bits that some
+part of the engine handles, times LUTs per bit. The factors were fitted to Yosys's counts by `benchmarks/fpga.py cost`,
+which also checks them on foldings that the fit has not seen. For weights that are logic instead of memories the
+prediction is too high.
 """
 
+import math
 from collections.abc import Mapping
 
-from edgemeta.kernels.fpga.generate.cost import predicted_bram36, predicted_lut
 from edgemeta.kernels.fpga.generate.engines import Engine
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.model.graph import Model
 
 DEFAULT_CYCLES = 21_000
 """Clocks per image without another wish: 4,760 images per second at 100 MHz."""
+
+FACTORS: Mapping[str, float] = {
+    "product": 2.208,
+    "choice": 1.032,
+    "line": 1.528,
+    "memory": 0.501,
+    "accumulator": 4.503,
+    "engine": 88.4,
+}
+"""LUTs per unit of each feature of a convolution."""
+
+_ADD, _CLAMP = 40, 10
+_POOL = {"WIDTH": 6.0, "engine": 70.0}
 
 
 def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool = False) -> Network:
@@ -54,3 +72,70 @@ def _candidates(model: Model, constant: bool) -> dict[str, list[Engine]]:
             if engine.name in foldings:
                 found[engine.name].append(engine)
     return found
+
+
+def conv_features(engine: Engine) -> dict[str, float]:
+    """What the LUTs of a convolution engine grow with, by name.
+
+    product: bits of all shifted values, each of which is shifted, inverted and added once. choice: LUTs of the
+    multiplexers that choose a part of the window, one for each 3 further parts. line: bits of a column of the window
+    times the row banks that each may come from. memory: bits of 32 words in LUT RAM. accumulator: its bits, twice where
+    shifts differ by channel.
+    """
+    p = {key: int(value) for key, value in engine.parameters.items() if not isinstance(value, str)}
+    bits = p["BITS"]
+    count = p["K"] ** 2 * p["C"] // p["FOLDS"]
+    shift = p["CODE"] - 2
+    product = min(bits + (1 << shift), p["WIDTH"])
+    distributed = 0.0
+    for memory in engine.memories:
+        style = "distributed" if memory.suffix == "start" else engine.parameters["WEIGHT_STYLE"]
+        if style == "distributed" and memory.suffix != "table":
+            distributed += memory.width * math.ceil(len(memory.words) / 32)
+    if engine.parameters["LINE_STYLE"] == "distributed":
+        words = p["W"] * p["C"]
+        distributed += (p["K"] + p["STRIDE"]) * bits * math.ceil(words / 32)
+    return {
+        "product": count * product,
+        "choice": count * bits * math.ceil((2 ** math.ceil(math.log2(p["FOLDS"])) - 1) / 3),
+        "line": p["K"] * bits * (p["K"] + p["STRIDE"]),
+        "memory": distributed,
+        "accumulator": p["WIDTH"] * (2 if p["SHIFTS"] else 1),
+        "engine": 1.0,
+    }
+
+
+def predicted_lut(engine: Engine) -> int:
+    """LUTs of an engine."""
+    match engine.module:
+        case "edgemeta_conv":
+            return round(sum(FACTORS[name] * value for name, value in conv_features(engine).items()))
+        case "edgemeta_pool":
+            return round(_POOL["WIDTH"] * int(engine.parameters["WIDTH"]) + _POOL["engine"])
+        case "edgemeta_add":
+            return _ADD
+        case _:
+            return _CLAMP
+
+
+def predicted_bram36(engine: Engine) -> float:
+    """Block RAMs of 36 Kbit, in halves: weights, tables and line buffers."""
+    p = engine.parameters
+    total = 0.0
+    for memory in engine.memories:
+        if memory.suffix == "table":
+            total += _blocks(memory.width, len(memory.words)) if p["TABLE_STYLE"] == "block" else 0
+        elif memory.suffix == "weights" and p["WEIGHT_STYLE"] == "block":
+            total += _blocks(memory.width, len(memory.words))
+    if p.get("LINE_STYLE") == "block":
+        words = int(p["W"]) * int(p["C"])
+        total += (int(p["K"]) + int(p["STRIDE"])) * _blocks(int(p["BITS"]), words)
+    return total
+
+
+def _blocks(width: int, words: int) -> float:
+    """Of a memory: columns of 18 or 36 Kbit of the widest form that holds `words` words."""
+    for depth, columns18 in ((512, 36), (1024, 18), (2048, 9)):
+        if words <= depth:
+            return math.ceil(width / columns18) / 2
+    return math.ceil(width / 9) * math.ceil(words / 4096)

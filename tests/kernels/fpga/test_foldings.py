@@ -3,8 +3,7 @@
 import pytest
 
 from edgemeta.kernels.fpga.generate.build import TARGETS
-from edgemeta.kernels.fpga.generate.cost import predicted_bram36, predicted_lut
-from edgemeta.kernels.fpga.generate.foldings import choose_foldings
+from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted_bram36, predicted_lut
 from edgemeta.kernels.fpga.generate.network import FpgaError
 from tests.conformance.power_of_two import random_resnet8
 

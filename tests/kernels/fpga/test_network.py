@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.fpga.generate.engines import Range
-from edgemeta.kernels.fpga.generate.network import FpgaError, plan_network
-from edgemeta.kernels.fpga.generate.supported import unsupported
+from edgemeta.kernels.fpga.generate.network import FpgaError, plan_network, unsupported
 from edgemeta.kernels.fpga.generate.verilog import network_source
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Add, AveragePool, Conv, MaxPool, Multiplier, ShiftTable, TensorType
