@@ -39,11 +39,17 @@ $(VENV)/.installed-%: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet $(if $(findstring report,$*),--editable ./proof) --editable '.[$*]'
 	@touch $@
 
+# Once for all workers: in a clean checkout each of them would compile every test by itself.
+$(VENV)/.compiled: $(VENV)/.installed-demo,test,cuda-compiler,report
+	-find tests -name 'test_*.py' | sort | xargs --max-procs=$$(nproc) --max-args=250 \
+	  $(BIN)/python -m pytest --collect-only --quiet >/dev/null
+	@touch $@
+
 demo: $(VENV)/.installed-demo          ## watch frames being classified, their messages arriving over MQTT; URL=clip.avi MODEL=file: yours
 	$(BIN)/edgemeta demo $(if $(URL),--source $(URL)) $(if $(MODEL),--model $(MODEL)) --seconds $(SECONDS)
 
 # The CUDA kernels are compiled and counted without a GPU: by wheels, 400 MB of them.
-test: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests; EDGEMETA_FULL=1: proofs of what has not changed, too
+test: $(VENV)/.compiled   ## run the tests; EDGEMETA_FULL=1: proofs of what has not changed, too
 	$(PYTEST) --leave-out-unchanged $(COVERAGE)
 
 long: $(VENV)/.installed-demo,test,cuda-compiler,report   ## run the tests that are too long for `make test`
