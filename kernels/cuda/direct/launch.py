@@ -15,12 +15,11 @@ from edgemeta.kernels.cuda.direct.tiles import (
     Geometry,
     Layout,
     Tile,
-    at_once,
     block_words,
     blocks,
     layout,
     passes,
-    patch_trips,
+    patch_loop,
     tiles,
     together,
     work,
@@ -204,7 +203,7 @@ def _input_defines(step: ConvStep, geometry: Geometry, tile: Tile, source: Buffe
         "IN_BYTES": int(channels % 4 != 0),
         "IN_PASSES": passes(geometry, tile),
         "VECTOR_BYTES": geometry.vector_bytes,
-        "AT_ONCE": at_once(geometry, tile),
+        "AT_ONCE": patch_loop(geometry, tile, layout(geometry, tile))[1],
     }
     return tuple(values.items())
 
@@ -241,7 +240,7 @@ def _plane_trips(geometry: Geometry, tile: Tile) -> int:
 def _loops(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, ...]:
     """Trip counts: passes { patch, further weights, kernel rows { planes } }, and the same for the shortcut."""
     rounds, planes = passes(geometry, tile), _plane_trips(geometry, tile)
-    patch = patch_trips(geometry, tile)
+    patch, _ = patch_loop(geometry, tile, sizes)
     weights = max(1, -(-sizes.weight_words // (4 * tile.threads)) - AHEAD)
     loops = (rounds, patch, weights, geometry.kernel[0], planes)
     if not geometry.beside:

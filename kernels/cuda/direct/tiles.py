@@ -117,7 +117,6 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
     rows = min(_BANKS // span, tile.tile_y)
     row_words = _row_words(phase_words * geometry.stride[1], geometry.stride[0], span, rows, alignment)
     plane_words = _rounded_up(patch_height * row_words, 4)
-    weight_words = tile.chunk * geometry.kernel[0] * geometry.kernel[1] * block_words(geometry, tile)
     scratch_words = tile.threads * tile.pixels * tile.filters if tile.split > 1 else 0
     weights_at = tile.chunk * plane_words
     return Layout(
@@ -127,7 +126,7 @@ def layout(geometry: Geometry, tile: Tile) -> Layout:
         row_words,
         plane_words,
         weights_at,
-        weight_words,
+        _weight_words(geometry, tile),
         scratch_words,
         weights_at if geometry.beside else 0,
     )
@@ -162,7 +161,7 @@ def _possible(geometry: Geometry, architecture: Architecture) -> Iterator[Tile]:
             if threads > 256 or registers > architecture.registers:
                 continue
             tile = _with_chunk(geometry, cut, architecture)
-            if tile is not None and not _has_odd_weights(geometry, tile):
+            if tile is not None and _weight_words(geometry, tile) % 4 == 0:  # whole vectors of 16 bytes
                 yield tile
 
 
@@ -200,9 +199,8 @@ def together(geometry: Geometry, tile: Tile) -> int:
     return next(each for each in range(geometry.fields.planes, 0, -1) if planes % each == 0)
 
 
-def _has_odd_weights(geometry: Geometry, tile: Tile) -> bool:
-    """Whether the weights of a block are no whole number of 16-byte vectors."""
-    return bool(layout(geometry, tile).weight_words % 4)
+def _weight_words(geometry: Geometry, tile: Tile) -> int:
+    return tile.chunk * geometry.kernel[0] * geometry.kernel[1] * block_words(geometry, tile)
 
 
 def passes(geometry: Geometry, tile: Tile) -> int:
@@ -216,25 +214,17 @@ def blocks(geometry: Geometry, tile: Tile) -> tuple[int, int]:
     return columns * rows, -(-geometry.filters // tile.block_filters)
 
 
-def at_once(geometry: Geometry, tile: Tile) -> int:
-    """Number of loads of the patch that a thread issues together."""
-    trips = -(-_patch_items(geometry, tile) // tile.threads)
-    return min(trips, max(1, 16 // (geometry.vector_bytes // 4)))
-
-
-def patch_trips(geometry: Geometry, tile: Tile) -> int:
-    """Trip count of the loop that stages the patch."""
-    return -(-_patch_items(geometry, tile) // (tile.threads * at_once(geometry, tile)))
-
-
-def _patch_items(geometry: Geometry, tile: Tile) -> int:
-    sizes = layout(geometry, tile)
-    return tile.chunk * geometry.depth // geometry.vector_bytes * sizes.patch_height * sizes.patch_width
+def patch_loop(geometry: Geometry, tile: Tile, sizes: Layout) -> tuple[int, int]:
+    """Trip count of the loop that stages the patch, and number of loads that a thread issues together."""
+    items = tile.chunk * geometry.depth // geometry.vector_bytes * sizes.patch_height * sizes.patch_width
+    at_once = min(-(-items // tile.threads), max(1, 16 // (geometry.vector_bytes // 4)))
+    return -(-items // (tile.threads * at_once)), at_once
 
 
 def work(geometry: Geometry, tile: Tile) -> Work:
     """Estimated work for one image, from the kernel's loops."""
     sizes, rounds = layout(geometry, tile), passes(geometry, tile)
+    trips, at_once = patch_loop(geometry, tile, sizes)
     products = tile.pixels * words(geometry, tile) * geometry.kernel[1] * (2 if geometry.depth == 2 else 1)
     if geometry.fields.count > 1:
         products += _UNPACKING * tile.pixels * tile.filters // together(geometry, tile)
@@ -242,10 +232,10 @@ def work(geometry: Geometry, tile: Tile) -> Work:
     inner = products + spans + geometry.kernel[1] * words(geometry, tile) // 4 + 6
     turns: float = geometry.kernel[0] * tile.chunk // tile.split * rounds
     per_load = 16 + geometry.vector_bytes // geometry.depth * 2
-    loads = patch_trips(geometry, tile) * at_once(geometry, tile) * per_load * rounds
+    loads = trips * at_once * per_load * rounds
     weight_trips = -(-sizes.weight_words // (4 * tile.threads))
     weights = 6 * rounds * weight_trips
-    waits = rounds * (patch_trips(geometry, tile) + max(0, weight_trips - AHEAD) + 1)
+    waits = rounds * (trips + max(0, weight_trips - AHEAD) + 1)
     outputs = tile.pixels * tile.filters
     ends = 8 * outputs // tile.split + (outputs if tile.split > 1 else 0) + 60
     last_waits = 3 if tile.split > 1 else 2
@@ -253,7 +243,7 @@ def work(geometry: Geometry, tile: Tile) -> Work:
         turns += turns / (geometry.kernel[0] * geometry.kernel[1])
         ends, last_waits = 2 * ends, 2 * last_waits + rounds
         if rounds > 1:
-            loads, waits = 2 * loads, waits + rounds * patch_trips(geometry, tile)
+            loads, waits = 2 * loads, waits + rounds * trips
     across, along = blocks(geometry, tile)
     warps = across * along * -(-tile.threads // WARP)
     phases = (
