@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -67,7 +68,12 @@ MOST_MODULES = {"daemon": 2, "kernels/cuda": 2}
 """Modules directly in a folder of rooms, `__init__` included."""
 
 
-def imported_modules(source: Path) -> Iterator[str]:
+@cache
+def imported_modules(source: Path) -> tuple[str, ...]:
+    return tuple(_imported(source))
+
+
+def _imported(source: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from edgemeta.daemon.messages.records import Message
 from tools.asyncapi import action_on, document
 from tools.json_schema import files
 
+FILES = files()
+ASYNCAPI = cache(document)
 
-@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".schema.json")])
 def test_every_schema_is_a_schema_and_closed(name: str) -> None:
-    schema = json.loads(files()[name])
+    schema = json.loads(FILES[name])
     jsonschema.Draft202012Validator.check_schema(schema)
     for record in [schema, *schema.get("$defs", {}).values()]:
         if record["type"] == "object":
@@ -25,10 +29,10 @@ def test_every_schema_is_a_schema_and_closed(name: str) -> None:
             assert all("description" in field or "$ref" in field for field in record["properties"].values())
 
 
-@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".schema.json")])
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".schema.json")])
 def test_a_schema_requires_every_field_that_the_service_sends(name: str) -> None:
     """The service sends all fields of a record, defaults included; only a command's may be left out by its sender."""
-    schema = json.loads(files()[name])
+    schema = json.loads(FILES[name])
     for record in [schema, *schema.get("$defs", {}).values()]:
         if record["type"] == "object":
             left_out = record["properties"].keys() - set(record.get("required", []))
@@ -39,10 +43,10 @@ def test_a_schema_requires_every_field_that_the_service_sends(name: str) -> None
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
 def test_the_asyncapi_document_has_the_same_schemas(channel: Channel) -> None:
-    inside = document()["components"]["schemas"][channel.name]
+    inside = ASYNCAPI()["components"]["schemas"][channel.name]
     if channel.message is not None:
         text = json.dumps(inside).replace(f"#/components/schemas/{channel.name}/$defs/", "#/$defs/")
-        assert json.loads(files()[f"{channel.name}.schema.json"]) == {
+        assert json.loads(FILES[f"{channel.name}.schema.json"]) == {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **json.loads(text),
         }
@@ -53,7 +57,7 @@ def test_the_frame_message_in_the_documentation_is_one(repository: Path, page: s
     """It validates, and because every field is required nothing is missing."""
     blocks = re.findall(r"^```json\n(.*?)^```$", (repository / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 1
-    schema = json.loads(files()["frame.schema.json"])
+    schema = json.loads(FILES["frame.schema.json"])
     jsonschema.validate(json.loads(blocks[0]), schema, format_checker=jsonschema.FormatChecker())
     assert list(json.loads(blocks[0])) == list(schema["properties"]), "and the order is that of real messages"
 

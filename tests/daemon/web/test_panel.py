@@ -18,11 +18,14 @@ from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.daemon.web.panel import PER_PAGE
 from rig.waiting import wait_until
 from tests.daemon.web.conftest import TOKEN, Answered, Page
+from tests.parts import in_parts
 from tools.json_schema import files
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SENDS_JSON = {"Content_Type": "application/json"}
 ACTIONS = ["/api/collect", "/api/discard", "/api/rename", "/api/teach", "/api/cancel", "/api/use"]
+NONE = "0" * 16
+"""The key of nothing."""
 HOLD = {"camera": "front", "label": "open", "hold": True, "first": True}
 
 
@@ -234,9 +237,9 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/api/collect", "/api/discard", "/api/rename"])
-@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_a_wrong_body_is_one_sentence(page: Page, path: str, body: bytes) -> None:
+@in_parts({f"{path}-{n}": (path, body) for path in ACTIONS[:3] for n, body in enumerate(BODIES)}, len(BODIES))
+def test_a_wrong_body_is_one_sentence(row: tuple[str, bytes], page: Page) -> None:
+    path, body = row
     answer = page.ask(path, "POST", body, **(BEARER | SENDS_JSON))
     assert answer.status == 409
     assert answer.text.count("\n") == 1
@@ -249,12 +252,9 @@ def test_a_long_body_is_refused(page: Page) -> None:
     assert (answer.status, answer.text) == (413, "at most 4096 bytes are accepted\n")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/api/pictures/front/" + "0" * 16 + "/1", "/picture/front/" + "0" * 16 + ".jpg", "/picture/front/..%2f.jpg"],
-)
-def test_what_does_not_exist(page: Page, path: str) -> None:
-    assert page.ask(path, **BEARER).status == 404
+def test_what_does_not_exist(page: Page) -> None:
+    for path in (f"/api/pictures/front/{NONE}/1", f"/picture/front/{NONE}.jpg", "/picture/front/..%2f.jpg"):
+        assert page.ask(path, **BEARER).status == 404, path
 
 
 def test_an_unknown_camera(page: Page) -> None:
