@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemeta.model.layers import (
     Add,
+    Affine,
     AveragePool,
     Clamp,
     Conv,
@@ -75,6 +76,9 @@ def rows() -> Iterator[Row]:
         "product of two tensors, or with one factor per channel",
         Product("product", ("input", "other"), _MAP, requantize=_HALVED),
     )
+    ones, zeros = np.ones(4, np.int8), np.zeros(4, np.int32)
+    affine = Affine("affine", "input", _MAP, factors=ones, scale=_SCALE, bias=zeros, requantize=_HALVED)
+    yield Row("affine: a factor and a summand for each channel", affine)
     moving = (kind.kind.replace("_", " ") for kind in get_args(Layer) if issubclass(kind, Moving))
     yield Row(f"{', '.join(moving)}: elements only move", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, coordinates="half_pixel"))
