@@ -61,6 +61,19 @@ def collect(config: Path, *arguments: str, code: int = 0) -> "subprocess.Complet
     return done
 
 
+@pytest.fixture
+def refused(edgemeta: Callable[..., Any]) -> Callable[..., str]:
+    """What the command says that ends before it looks at a camera."""
+
+    def run(config: Path, *arguments: str, code: int = 1) -> str:
+        done = edgemeta("collect", config, *arguments)
+        assert done.returncode == code, done.stdout + done.stderr
+        said: str = done.stderr
+        return said
+
+    return run
+
+
 def pictures(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.jpg"))
 
@@ -114,23 +127,21 @@ def test_pictures_are_what_the_network_sees_of_the_frame(
     ],
 )
 def test_a_mistake_is_one_sentence(
-    write: Callable[..., Path], tmp_path: Path, arguments: tuple[str, ...], sentence: str
+    write: Callable[..., Path], refused: Any, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "state" / "collected-test" / "front" / "open").mkdir(parents=True)
-    done = collect(write(), *arguments, "--seconds", "1", code=1)
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
+    said = refused(write(), *arguments, "--seconds", "1")
+    assert sentence in said
+    assert said.count("\n") == 1
 
 
-def test_of_several_cameras_one_must_be_named(write: Callable[..., Path], gate: GateCamera) -> None:
+def test_of_several_cameras_one_must_be_named(write: Callable[..., Path], refused: Any, gate: GateCamera) -> None:
     config = write(cameras={"back": gate.keys, "front": gate.keys})
-    done = collect(config, "--label", "open", code=1)
-    assert done.stderr == "edgemeta: found no --camera, expected one of back, front\n"
+    assert refused(config, "--label", "open") == "edgemeta: found no --camera, expected one of back, front\n"
 
 
-def test_a_wrong_config(write: Callable[..., Path]) -> None:
-    done = collect(write(collect={"max_fsp": 1}), "--label", "open", code=78)
-    assert "collect.max_fsp" in done.stderr
+def test_a_wrong_config(write: Callable[..., Path], refused: Any) -> None:
+    assert "collect.max_fsp" in refused(write(collect={"max_fsp": 1}), "--label", "open", code=78)
 
 
 def test_a_camera_that_cannot_be_opened(write: Callable[..., Path], tmp_path: Path) -> None:

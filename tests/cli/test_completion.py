@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from edgemeta.cli.main import edgemeta
 from edgemeta.model.zoo import float_names, names
 from tools.option_table import commands
 
@@ -19,13 +21,12 @@ PATHS = ("PATH", "FILE", "DIR", "FOLDER", "IMAGE...", "MODEL", "[MODEL]", "[MODE
 def answer(*words: str) -> list[str]:
     """What completes the last word: lines of type and word."""
     environment = {
-        **os.environ,
         "_EDGEMETA_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(("edgemeta", *words)),
         "COMP_CWORD": str(len(words)),
     }
-    done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = CliRunner().invoke(edgemeta, env=environment)
+    assert (done.exit_code, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
 
