@@ -33,7 +33,7 @@ class _Shares(click.ParamType[tuple[float, ...]]):
 
 
 _OPTIONS = (
-    click.option("--train", type=_path, metavar="PATH", help="Incremental: labelled images to retrain with."),
+    click.option("--train", type=_path, metavar="PATH", help="Incremental: images to retrain with."),
     click.option("--folder", type=_path, metavar="DIR", help="Incremental: run folder for checkpoint and log."),
     click.option(
         "--bits",

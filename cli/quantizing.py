@@ -13,11 +13,12 @@ from edgemeta.cli.incremental_options import incremental_of, incremental_options
 from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
+from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.decompose.integer import INT8_BITS, MOST_BITS
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
-from edgemeta.toolchain.incremental.command import IncrementalResult
+from edgemeta.toolchain.incremental.command import Imitated, IncrementalResult
 from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.quantize.auto import AutoResult, AutoScheme
 from edgemeta.toolchain.quantize.binary import (
@@ -30,6 +31,7 @@ from edgemeta.toolchain.quantize.binary import (
     RealMeasured,
 )
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
+from edgemeta.toolchain.quantize.compare import decibels
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage, StageName
 from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured
 from edgemeta.toolchain.quantize.paper import PaperScheme
@@ -133,7 +135,8 @@ def quantize(
     `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables). `binary` is that of
     Kondo and Yamashita: weights as B vectors of -1 and +1 with integer factors, feature maps of Q bits, no training.
     `incremental` makes every weight 0 or a power of two, as Yamamoto et al., and retrains in steps; nothing is left to
-    multiply. It needs --train, --folder and PyTorch; interrupted, the same command continues.
+    multiply. It needs --train, --folder and PyTorch; interrupted, the same command continues. Labels are needed for a
+    classification of square colour pictures only; any other network learns from its float network.
 
     \b
     Examples:
@@ -172,7 +175,9 @@ def quantize(
 def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
     made, test = result.made, result.test
     auto = made if isinstance(made, AutoResult) else None
-    validation = made.validation if isinstance(made, IncrementalResult) else None
+    validated = made.validation if isinstance(made, IncrementalResult) else None
+    validation = validated if isinstance(validated, Measured) else None
+    agreement = auto.agreement if auto else validated.agreement if isinstance(validated, Imitated) else None
     real = test.real if isinstance(test, BinaryMeasured) else None
     classes = test if isinstance(test, Measured) else None
     return {
@@ -180,12 +185,12 @@ def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
         "sha256": result.sha256,
         "bytes": result.size,
         "scheme": scheme,
-        "choice": None if auto is None else auto.agreement.choice,
+        "choice": auto.agreement.choice if auto else None,
         "calibration_images": made.images,
         "tried": [asdict(each) for each in auto.tried] if auto else [],
-        "output_errors": dict(zip(auto.model.outputs, auto.agreement.errors, strict=True)) if auto else {},
-        "same_label": _percent(auto.agreement.same_label if auto else None),
-        "same_objects": auto.agreement.same_objects if auto else None,
+        "output_errors": dict(zip(made.model.outputs, agreement.errors, strict=True)) if agreement else {},
+        "same_label": _percent(agreement.same_label if agreement else None),
+        "same_objects": agreement.same_objects if agreement else None,
         "layers": [asdict(each) for each in made.layers] if isinstance(made, AutoResult | BinaryResult) else [],
         "validation_top1": _percent(validation.accuracy if validation else None),
         "float_validation_top1": _percent(validation.float_accuracy if validation else None),
@@ -195,6 +200,7 @@ def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
         "real_same_label": _percent(real.same_label if real else None),
         "real_changed": _percent(real.changed if real else None),
         **(_boxes_values(test) if isinstance(test, BoxesMeasured) else {}),
+        **_validation_boxes(validated),
         "images": test.images if test else 0,
         "temperature": result.temperature,
         "calibration_error": _percent(classes.calibration_error if classes else None),
@@ -217,8 +223,13 @@ def _boxes_values(boxes: BoxesMeasured) -> dict[str, float | None]:
     return values
 
 
-def _boxes_text(boxes: BoxesMeasured) -> Iterator[str]:
-    yield f"mean average precision on {boxes.images:,} test images, at IoU 0.5 and of 0.5 to 0.95:"
+def _validation_boxes(validated: Measured | Imitated | None) -> dict[str, float | None]:
+    boxes = validated.boxes if isinstance(validated, Imitated) else None
+    return {} if boxes is None else {f"validation_{key}": value for key, value in _boxes_values(boxes).items()}
+
+
+def _boxes_text(boxes: BoxesMeasured, images: str) -> Iterator[str]:
+    yield f"mean average precision on {boxes.images:,} {images}, at IoU 0.5 and of 0.5 to 0.95:"
     for _, name, each in _precisions(boxes):
         if each is not None:
             yield f"  {name:<17}  {100 * each.at_half:6.2f} %  {100 * each.mean:6.2f} %"
@@ -238,19 +249,34 @@ def _text(result: QuantizeResult, scheme: str) -> Iterator[str]:
         yield from _binary_text(made)
     yield f"{result.path}: scheme {scheme}{choice}, {result.size:,} bytes, sha256 {result.sha256[:12]}"
     if isinstance(made, IncrementalResult):
-        images = f"{made.validation.images:,} images held out of the retraining"
-        yield _top1(made.validation, images)
+        yield from _validation_text(made, made.validation)
     if isinstance(test, Measured):
         real = _real_text(test.real) if isinstance(test, BinaryMeasured) else ""
         yield _top1(test, f"{test.images:,} test images{real}")
     elif test is not None:
-        yield from _boxes_text(test)
+        yield from _boxes_text(test, "test images")
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
     if isinstance(test, Measured):
         before, after = 100 * test.plain_calibration_error, 100 * test.calibration_error
         yield f"calibration error {after:.2f} % on the test images, at temperature 1 {before:.2f} %"
     yield f"{result.seconds:.1f} s, at most {result.peak_memory / _MIB:,.0f} MiB of memory"
+
+
+def _validation_text(made: IncrementalResult, validation: Measured | Imitated) -> Iterator[str]:
+    images = "images held out of the retraining"
+    if isinstance(validation, Measured):
+        yield _top1(validation, f"{validation.images:,} {images}")
+        return
+    yield f"{validation.images:,} {images}; agreement with the float network{_same(validation.agreement)}:"
+    yield from _output_errors(made.model, validation.agreement)
+    if validation.boxes is not None:
+        yield from _boxes_text(validation.boxes, images)
+
+
+def _output_errors(model: Model, agreement: Agreement) -> Iterator[str]:
+    for name, error in zip(model.outputs, agreement.errors, strict=True):
+        yield f"  output {name}: relative error {error:.2e}, {decibels(1, error):.1f} dB"
 
 
 def _top1(measured: Measured, images: str) -> str:
@@ -266,8 +292,7 @@ def _auto_text(auto: AutoResult) -> Iterator[str]:
     for layer in shown:
         yield f"  {layer.layer:<{width}}  {layer.kind:<14} {layer.decibels:6.1f} dB"
     yield f"{auto.images:,} calibration images; agreement with the float network{_same(auto.agreement)}:"
-    for name, error in zip(auto.model.outputs, auto.agreement.errors, strict=True):
-        yield f"  output {name}: relative error {error:.2e}"
+    yield from _output_errors(auto.model, auto.agreement)
 
 
 def _binary_text(binary: BinaryResult) -> Iterator[str]:

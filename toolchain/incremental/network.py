@@ -1,6 +1,7 @@
 """A PyTorch network of which some weights are frozen at powers of two, and the optimizer's step that keeps them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,53 +18,66 @@ from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
 
+_WIDEST = 16
+
+
 class Projection:
     """0 or +-2**k for k = n2 .. n1 = n2 - 1 + 2**(b - 2), with b bits, for one layer: `exponents.least_exponents`.
 
+    per_channel: for each output channel; its n2 is at most 16 less than the greatest of the layer.
+
     The exponents are those of the weights that it is made from, and stay when these are trained on. A weight becomes
     the nearest value; halfway between two powers the greater one, halfway between 0 and 2**n2 it becomes 0; beyond
-    2**n1 it becomes 2**n1. `greatest` is 2**n1, `least` 2**n2.
+    2**n1 it becomes 2**n1. `greatest` is 2**n1, `least` 2**n2, both float64 [1] or [O].
     """
 
-    def __init__(self, weights: Tensor, bits: int, exponents: ExponentChoice) -> None:
+    def __init__(self, weights: Tensor, bits: int, exponents: ExponentChoice, *, per_channel: bool = False) -> None:
         self._grid = PowerOfTwo(bits=bits).grid
-        row = weights.detach().double().reshape(1, -1).numpy()
+        rows = weights.detach().double().reshape(len(weights) if per_channel else 1, -1).numpy()
+        least = least_exponents(rows, bits, exponents)
         self.bits = bits
-        self.least = 2.0 ** int(least_exponents(row, bits, exponents)[0])
+        self.least: NDArray[np.float64] = np.ldexp(1.0, np.maximum(least, least.max() - _WIDEST))
         self.greatest = self.least / 2.0**self._grid.quantum
+        self._greatest = torch.from_numpy(self.greatest.astype(np.float32)).reshape(-1, *[1] * (weights.ndim - 1))
 
     def __call__(self, weights: Tensor) -> Tensor:
         """The value of each weight, float32 of the same shape; exact, as scales are powers of two."""
-        scaled = weights.detach().float() / self.greatest
-        return round_to_grid(scaled, self._grid, "nearest_even") * self.greatest
+        scaled = weights.detach().float() / self._greatest
+        return round_to_grid(scaled, self._grid, "nearest_even") * self._greatest
 
     def stored(self, values: NDArray[np.float32]) -> PowerOfTwoWeights:
         """Values [O, ...] of this format as the model file has them."""
-        return encoded(np.rint(values.astype(np.float64) / self.least).astype(np.int64), self.bits, self.least)
+        least = self.least.reshape(-1, *[1] * (values.ndim - 1))
+        return encoded(np.rint(values.astype(np.float64) / least).astype(np.int64), self.bits, self.least)
 
 
 class PartlyFrozen(nn.Module):
     """A network with masks of its frozen weights, which its state includes, so that a checkpoint has them.
 
     chain: the network; the weights of its convolutions and of its dense layer are quantized, batch norms and the bias
-    are not. projections: by the names of these layers, from the weights that the network has now.
+    are not. projections: by the names of these layers, from the weights that the network has now. per_channel:
+    names of convolutions that have exponents for each channel.
     """
 
-    def __init__(self, chain: TorchNetwork, bits: int, exponents: ExponentChoice) -> None:
+    def __init__(
+        self, chain: TorchNetwork, bits: int, exponents: ExponentChoice, per_channel: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__()
         self.chain = chain
         self._weights: Mapping[str, Tensor] = {
             name: each.weight for name, each in chain.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)
         }
-        self.projections = {name: Projection(weight, bits, exponents) for name, weight in self._weights.items()}
+        own = {chain.module_names[name] for name in per_channel}
+        self.projections = {
+            name: Projection(weight, bits, exponents, per_channel=name in own) for name, weight in self._weights.items()
+        }
         for name, weight in self._weights.items():
             self.register_buffer(f"frozen_{name}", torch.zeros_like(weight, dtype=torch.bool))
             self.register_buffer(f"released_{name}", torch.zeros_like(weight, dtype=torch.bool))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits [B, classes] of x [B, 3, S, S]."""
-        logits: Tensor = self.chain(x)
-        return logits
+    def forward(self, x: Tensor) -> Any:
+        """As `TorchNetwork.forward`."""
+        return self.chain(x)
 
     def freeze(self, share: float, rule: Rule, random: np.random.Generator) -> None:
         """Freeze more weights of every layer, until it has this share of them (`freezing.freeze`)."""

@@ -1,7 +1,7 @@
 """Calibration images: where they come from, and as a network takes them."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class PreparedImages:
     """Images of one network: iterating gives the integers [1, H, W, C] of its input type, the same in every pass.
 
     They are preprocessed as the service does it and lie in a temporary file, so memory holds one image however many
-    there are. `chosen` is a view of some of them.
+    there are. `chosen` and `take` are views of some of them.
     """
 
     def __init__(self, model: FloatModel, frames: Frames, stage: Progress | None = None) -> None:
@@ -76,12 +76,19 @@ class PreparedImages:
         for number in self._numbers:
             yield self._store.read(number)
 
+    def __getitem__(self, number: int) -> Integers:
+        return self._store.read(self._numbers[number])
+
     def chosen(self, count: int) -> "PreparedImages":
         """At most `count` of these images, evenly spaced; they share the file."""
+        total = len(self)
+        return self.take([i * total // count for i in range(count)]) if count < total else self
+
+    def take(self, numbers: Sequence[int]) -> "PreparedImages":
+        """The images of these numbers; they share the file."""
         some = object.__new__(PreparedImages)
         some.__dict__.update(self.__dict__)
-        total = len(self)
-        some._numbers = [self._numbers[i * total // count] for i in range(count)] if count < total else self._numbers
+        some._numbers = [self._numbers[number] for number in numbers]
         return some
 
     def real(self, image: Integers) -> Float32:

@@ -160,9 +160,10 @@ def layer_errors(
             if stage is not None:
                 stage(done, len(images))
     kinds = {block.name: type(block.core).__name__ for block in blocks}
-    errors = [LayerError(name, kinds[name], _decibels(signal[name], noise[name])) for name in names]
+    errors = [LayerError(name, kinds[name], decibels(signal[name], noise[name])) for name in names]
     return tuple(sorted(errors, key=lambda error: error.decibels))
 
 
-def _decibels(signal: float, noise: float) -> float:
+def decibels(signal: float, noise: float) -> float:
+    """Signal-to-noise ratio of two mean squares in dB, to hundredths."""
     return round(10 * math.log10(max(signal, _TINY) / max(noise, _TINY)), 2)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,12 @@ from edgemeta.model.layers import (
     TensorType,
     Weighted,
 )
-from edgemeta.model.layers.functions import evaluate
 from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
 from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
+from edgemeta.toolchain.quantize.types import Curve, applied
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,18 @@ class Policy(ABC):
     does not fit.
     """
 
-    scheme = ""
-    layers: tuple[type, ...] | None = None
+    scheme: ClassVar[str] = ""
+    layers: ClassVar[tuple[type, ...] | None] = None
+
+    @classmethod
+    def require(cls, blocks: Sequence[Block]) -> None:
+        """Raise QuantizeError for a layer that the scheme does not have."""
+        for block in blocks:
+            if cls.layers is not None and not isinstance(block.core, cls.layers):
+                kind = type(block.core).__name__
+                raise QuantizeError(
+                    f"layer {block.name!r} is a {kind}, which scheme {cls.scheme} does not have: use auto"
+                )
 
     @abstractmethod
     def weighted(self, node: Node) -> Numbers:
@@ -96,6 +106,10 @@ class Policy(ABC):
     def factor(self, node: Node, scale: float) -> Multiplier:
         """From integers of this scale, or from products of them, to the node's result."""
         return multiplier_for(np.array([scale / node.out.scale]), node.lo, node.hi, node.name)
+
+    def rescaled(self, node: Node, name: str, source: str, kind: TensorType) -> Layer:
+        """The layer `name` that makes integers of the node's result of those of a tensor `source` of this type."""
+        return Rescale(name, source, replace(node.out, shape=kind.shape), self.factor(node, kind.scale))
 
 
 P = TypeVar("P", bound=Policy, covariant=True)
@@ -116,6 +130,7 @@ class Lowering(Generic[P]):
 
     def build(self, provenance: Mapping[str, object] | None = None) -> Model:
         """The integer model."""
+        self.policy.require(self.blocks)
         layers = [layer for block in self.blocks for layer in self.layers(block)]
         names = {block.after: block.name for block in self.blocks}
         return assemble(self.model, layers, [names[each] for each in self.model.outputs], provenance or {})
@@ -145,10 +160,6 @@ def assemble(
 def lower(node: Node, policy: Policy) -> list[Layer]:
     """The integer layers of a node, of which the last has its name. Raises QuantizeError."""
     core, name, out, source = node.core, node.name, node.out, node.sources[0]
-    if policy.layers is not None and not isinstance(core, policy.layers):
-        raise QuantizeError(
-            f"layer {name!r} is a {type(core).__name__}, which scheme {policy.scheme} does not have: use auto"
-        )
     match core:
         case Weighted():
             numbers = policy.weighted(node)
@@ -164,30 +175,29 @@ def lower(node: Node, policy: Policy) -> list[Layer]:
             sides, mean = source.shape[:2], policy.mean(node, core.area(source.shape))
             return [AveragePool(name, core.input, out, kernel=sides, stride=sides, requantize=mean)]
         case Function():
-            return [Lookup(name, core.input, out, _lookup(core, source, out))]
+            return [Lookup(name, core.input, out, lookup_table(applied(core), source, out))]
         case Relu() if _same(source, out):
             return [Clamp(name, core.input, out, node.lo, node.hi)]
         case Relu():
-            return [Rescale(name, core.input, out, policy.factor(node, source.scale))]
+            return [policy.rescaled(node, name, core.input, source)]
         case Concat():
             return _joined(core, node, policy)
         case Homogeneous() if _same(source, out):
             return [replace(core, output=out)]
         case Homogeneous():
             moved = replace(core, name=f"{name}.moved", output=replace(source, shape=out.shape))
-            return [moved, Rescale(name, moved.name, out, policy.factor(node, source.scale))]
+            return [moved, policy.rescaled(node, name, moved.name, moved.output)]
     raise AssertionError(core)
 
 
 def _joined(core: Concat, node: Node, policy: Policy) -> list[Layer]:
-    """A concatenation, with a Rescale for every input whose quantization differs."""
+    """A concatenation, with a layer that rescales every input whose quantization differs."""
     layers: list[Layer] = []
     names = list(core.inputs)
     for i, kind in enumerate(node.sources):
         if not _same(kind, node.out):
-            target, name = replace(node.out, shape=kind.shape), f"{core.name}.input{i}"
-            layers.append(Rescale(name, names[i], target, policy.factor(node, kind.scale)))
-            names[i] = name
+            layers.append(policy.rescaled(node, f"{core.name}.input{i}", names[i], kind))
+            names[i] = layers[-1].name
     return [*layers, replace(core, inputs=tuple(names), output=node.out)]
 
 
@@ -196,11 +206,10 @@ def _same(kind: TensorType, other: TensorType) -> bool:
     return replace(kind, shape=other.shape) == other
 
 
-def _lookup(core: Function, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
-    """[1, 256]: f of the real number of each input integer, as the nearest output integer."""
+def lookup_table(function: Curve, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
+    """[1, 256]: the function of the real number of each input integer, as the nearest output integer."""
     integers = np.arange(256) - (128 if source.signed else 0)
-    real = (source.scale * (integers - source.zero_point)).astype(np.float32)
-    values = evaluate(core.function, real, core.alpha, core.beta).astype(np.float64)
+    values = function(source.scale * (integers - source.zero_point))
     entries = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
     table: NDArray[np.int8] | NDArray[np.uint8] = entries.astype(out.dtype)[np.newaxis]
     return table

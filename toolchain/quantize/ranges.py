@@ -85,8 +85,8 @@ RANGE_RULES: tuple[RangeRule, ...] = ("minmax", "percentile", "mse")
 Range = tuple[float, float]
 """Least and greatest real number, with 0 between or at one of them."""
 
-Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Numbers [n] of numbers [n]."""
+Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Numbers of numbers, of any shape."""
 
 _LEVELS = 255
 _OUTSIDE = 1e-4
@@ -95,7 +95,7 @@ _INPUT_FRACTIONS = np.geomspace(0.03, 1.0, 32)
 _NEARLY_SYMMETRIC = 1.1
 
 
-def choose_range(histogram: Histogram, rule: RangeRule, function: Function | None = None) -> Range:
+def choose_range(histogram: Histogram, rule: RangeRule, function: Curve | None = None) -> Range:
     """The range of a tensor by a rule. function: what a lookup table computes from it, if nothing else reads it.
 
     "mse" minimizes the expected square error of rounding and clipping to 256 levels; with a function, the error of its
@@ -150,7 +150,7 @@ def _least_error(histogram: Histogram) -> Range:
     return float(lows[low]), float(highs[high])
 
 
-def _least_error_after(histogram: Histogram, function: Function) -> Range:
+def _least_error_after(histogram: Histogram, function: Curve) -> Range:
     """The square error of the function's result, over a grid of both ends that reaches far inside."""
     filled = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[filled], histogram.counts[filled].astype(np.float64)

@@ -16,14 +16,21 @@ from edgemeta.model.layers import (
     Mean,
     Relu,
     Shape,
-    Summing,
     TensorType,
 )
 from edgemeta.model.layers.functions import evaluate
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
-from edgemeta.toolchain.quantize.ranges import Histogram, Range, RangeRule, Statistics, choose_range, tensor_type
+from edgemeta.toolchain.quantize.ranges import (
+    Curve,
+    Histogram,
+    Range,
+    RangeRule,
+    Statistics,
+    choose_range,
+    tensor_type,
+)
 
 _SHARED = 1.25
 """An input of a concatenation that others read, too, takes its type if that is at most so much wider."""
@@ -71,7 +78,7 @@ class Sharing:
     shared: "_Shared"
     decides: Mapping[str, Block]
     ranges: Mapping[str, Range]
-    functions: Mapping[str, "_Applied"]
+    functions: Mapping[str, Curve]
 
     def representative(self, name: str) -> str:
         """The tensor that stands for all those of one type with this one: the first of them."""
@@ -156,28 +163,20 @@ def _width(ranges: Mapping[str, Range], name: str) -> float:
     return greatest - least
 
 
-def _functions_after(blocks: Sequence[Block]) -> "dict[str, _Applied]":
+def _functions_after(blocks: Sequence[Block]) -> dict[str, Curve]:
     """Block -> the function that is the only reader of its output, where that is so."""
     readers: dict[str, list[Core]] = {}
     for block in blocks:
         for name in block.inputs:
             readers.setdefault(name, []).append(block.core)
     return {
-        name: _Applied(cores[0])
-        for name, cores in readers.items()
-        if len(cores) == 1 and isinstance(cores[0], Function)
+        name: applied(cores[0]) for name, cores in readers.items() if len(cores) == 1 and isinstance(cores[0], Function)
     }
 
 
-class _Applied:
-    """A function of a layer, in float64."""
-
-    def __init__(self, layer: Function) -> None:
-        self._layer = layer
-
-    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        values = evaluate(self._layer.function, x.astype(np.float32), self._layer.alpha, self._layer.beta)
-        return values.astype(np.float64)
+def applied(layer: Function) -> Curve:
+    """The function of a layer; it is computed in float32."""
+    return lambda x: evaluate(layer.function, x.astype(np.float32), layer.alpha, layer.beta).astype(np.float64)
 
 
 _NARROWER = 6
@@ -185,17 +184,22 @@ _NARROWER = 6
 
 
 def power_types(
-    shapes: Mapping[str, Shape], blocks: Sequence[Block], histograms: Mapping[str, Histogram]
+    image: TensorType, shapes: Mapping[str, Shape], blocks: Sequence[Block], statistics: Statistics
 ) -> dict[str, TensorType]:
-    """Block -> type of its output, for the blocks that compute one; the others keep that of their input.
+    """As `tensor_types` with the rule "minmax", each type a `power_type`, but for "input" and what shares its type.
 
     Averages are signed: their table has no bias, so half of its entries are for sums below 0 in any case.
     """
-    return {
-        block.name: power_type(histograms[block.after], shapes[block.after], signed=isinstance(block.core, Mean))
-        for block in blocks
-        if isinstance(block.core, Summing)
-    }
+    sharing, types = sharing_of(blocks, statistics, "minmax"), {INPUT: image}
+    for block in blocks:
+        root, shape = sharing.representative(block.name), shapes[block.after]
+        if root == INPUT:
+            types[block.name] = replace(image, shape=shape)
+        else:
+            decides = sharing.decides[root]
+            signed = isinstance(decides.core, Mean)
+            types[block.name] = power_type(statistics.histograms[decides.after], shape, signed=signed)
+    return types
 
 
 def power_type(histogram: Histogram, shape: Shape, *, signed: bool = False) -> TensorType:

@@ -15,12 +15,18 @@ def described(design: Design) -> dict[str, object]:
     return {"family": design.family, "depth": design.depth, "width": design.width}
 
 
+def is_trainable(model: FloatModel) -> bool:
+    """Whether it is a classification of square colour pictures, which learns from labels."""
+    rows, columns, _ = model.input_shape
+    return model.is_classification and rows == columns and set(model.colour) <= set("rgb")
+
+
 def require_trainable(model: FloatModel, source: str) -> None:
     """Raise ModelError with `source` unless it is a classification of square colour pictures."""
     if not model.is_classification:
         raise ModelError(f"{source}: its task is {task_name(model.task)}, expected a classification to train")
-    rows, columns, _ = model.input_shape
-    if rows != columns or not set(model.colour) <= set("rgb"):
+    if not is_trainable(model):
+        rows, columns, _ = model.input_shape
         raise ModelError(
             f"{source}: its input is {columns}x{rows} pixels of colour {model.colour!r}, expected a square of 'rgb'"
         )

@@ -136,7 +136,7 @@ def test_every_weight_becomes_the_nearest_level(bits: int, weights: Any) -> None
 @pytest.mark.parametrize("bits", [3, 4, 5])
 def test_ties_go_up_but_to_zero_below_the_least(bits: int) -> None:
     projection = Projection(torch.tensor([1.0]), bits, "max")
-    least = projection.least
+    least = float(projection.least[0])
     halves = torch.tensor([least / 2, -least / 2, 1.5 * least, -1.5 * least, 0.75, np.nextafter(np.float32(0.75), 0)])
     assert projection(halves).tolist() == [0, 0, 2 * least, -2 * least, 1, 0.5]
 

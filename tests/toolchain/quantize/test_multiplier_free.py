@@ -13,13 +13,13 @@ from edgemeta.model import reference
 from edgemeta.model.file import encode
 from edgemeta.model.float_reference import all_tensors, network_input
 from edgemeta.model.graph import FloatModel, Model
-from edgemeta.model.layers import Add, AveragePool, BatchNorm, Conv, Dense, GlobalAverage, MaxPool, Relu, Upsample
+from edgemeta.model.layers import Add, AveragePool, BatchNorm, Conv, Dense, GlobalAverage, MaxPool, Product, Relu
 from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.compare import real
-from edgemeta.toolchain.quantize.multiplier_free import multiplier_free, shifted_sum
+from edgemeta.toolchain.quantize.multiplier_free import multiplier_free, require_multiplier_free, shifted_sum
 from edgemeta.toolchain.quantize.ranges import Statistics
 from edgemeta.toolchain.quantize.run import integer_session
 from tests.float_networks import conv, norm
@@ -156,9 +156,11 @@ def test_sums_are_exact_ratios(a: int, b: int, out: int) -> None:
 
 def test_other_layers_and_scales_are_refused(images: Any) -> None:
     dense = Dense("d", "g", weights=np.ones((2, 3), np.float32))
-    layers = (Upsample("up", "input", factor=(2, 2)), GlobalAverage("g", "up"), dense)
-    with pytest.raises(QuantizeError, match="layer 'up' is a Upsample, which scheme incremental does not have"):
-        made(FloatModel("up", (32, 32, 3), layers, ("d",), Classification(("a", "b"))), images)
+    layers = (Product("p", ("input", "input")), GlobalAverage("g", "p"), dense)
+    model = FloatModel("product", (32, 32, 3), layers, ("d",), Classification(("a", "b")))
+    for refused in (lambda: require_multiplier_free(model), lambda: made(model, images)):
+        with pytest.raises(QuantizeError, match="layer 'p' is a Product, which scheme incremental does not have"):
+            refused()
     types = [q.TensorType((1, 1, 1), scale=scale) for scale in (0.5, 0.3, 1.0)]
     with pytest.raises(QuantizeError, match="expected ratios that are powers of two"):
         shifted_sum(*types, "sum")
