@@ -17,7 +17,6 @@ from edgemeta.toolchain.quantize.types import encoded
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
 
-
 _WIDEST = 16
 
 

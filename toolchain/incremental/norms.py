@@ -17,6 +17,8 @@ from edgemeta.model.tasks import Classification
 from edgemeta.toolchain.torch_network import TorchNetwork
 
 _EPS = 1e-5
+_MOST = 16
+"""Weights are multiplied by 2**-16 .. 2**16."""
 
 
 def without_norm(model: FloatModel) -> frozenset[str]:
@@ -29,6 +31,8 @@ def without_norm(model: FloatModel) -> frozenset[str]:
 def with_norms(model: FloatModel, inputs: Iterable[Tensor]) -> FloatModel:
     """The network with a batch norm behind each convolution of `without_norm` that a layer reads; it gives the same.
 
+    The weights of each channel are multiplied by the power of two that brings their root of the sum of squares nearest
+    to 1, whatever the numbers that the layer reads: one learning rate then fits all layers.
     inputs: batches [B, C, H, W] of the network's own input, for mean and variance of each channel.
     """
     names = [name for name in sorted(without_norm(model)) if name not in model.outputs]
@@ -36,12 +40,20 @@ def with_norms(model: FloatModel, inputs: Iterable[Tensor]) -> FloatModel:
     layers: list[FloatLayer] = []
     renamed: dict[str, str] = {}
     for layer in model.layers:
-        layers.append(layer.renamed(layer.name, [renamed.get(name, name) for name in layer.sources]))
-        if layer.name in moments:
-            mean, variance = (each.numpy().astype(np.float32) for each in moments[layer.name])
-            renamed[layer.name] = f"{layer.name}.norm"
-            gamma = np.sqrt(variance + np.float32(_EPS))
-            layers.append(BatchNorm(renamed[layer.name], layer.name, gamma, mean.copy(), mean, variance, _EPS))
+        layer = layer.renamed(layer.name, [renamed.get(name, name) for name in layer.sources])
+        if layer.name not in moments:
+            layers.append(layer)
+            continue
+        assert isinstance(layer, Conv)
+        mean, variance = (each.numpy().astype(np.float32) for each in moments[layer.name])
+        size = np.sqrt(np.square(layer.real_weights.astype(np.float64)).sum((1, 2, 3)))
+        factor = np.exp2(-np.rint(np.log2(size.clip(2.0**-_MOST, 2.0**_MOST)))).astype(np.float32)
+        bias = None if layer.bias is None else layer.bias * factor
+        layers.append(replace(layer, weights=layer.real_weights * factor[:, None, None, None], bias=bias))
+        renamed[layer.name] = f"{layer.name}.norm"
+        scaled = variance * np.square(factor)
+        gamma = np.sqrt(scaled + np.float32(_EPS)) / factor
+        layers.append(BatchNorm(renamed[layer.name], layer.name, gamma, mean, mean * factor, scaled, _EPS))
     return replace(model, layers=tuple(layers))
 
 

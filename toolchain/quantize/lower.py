@@ -31,8 +31,9 @@ from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
+from edgemeta.toolchain.quantize.ranges import Curve
 from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
-from edgemeta.toolchain.quantize.types import Curve, applied
+from edgemeta.toolchain.quantize.types import applied
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +210,7 @@ def _same(kind: TensorType, other: TensorType) -> bool:
 def lookup_table(function: Curve, source: TensorType, out: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
     """[1, 256]: the function of the real number of each input integer, as the nearest output integer."""
     integers = np.arange(256) - (128 if source.signed else 0)
-    values = function(source.scale * (integers - source.zero_point))
+    values = function((source.scale * (integers - source.zero_point)).astype(np.float64))
     entries = np.clip(np.floor(values / out.scale + 0.5) + out.zero_point, out.lo, out.hi)
     table: NDArray[np.int8] | NDArray[np.uint8] = entries.astype(out.dtype)[np.newaxis]
     return table
