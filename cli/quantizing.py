@@ -200,7 +200,6 @@ def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
         "real_same_label": _percent(real.same_label if real else None),
         "real_changed": _percent(real.changed if real else None),
         **(_boxes_values(test) if isinstance(test, BoxesMeasured) else {}),
-        **_validation_boxes(validated),
         "images": test.images if test else 0,
         "temperature": result.temperature,
         "calibration_error": _percent(classes.calibration_error if classes else None),
@@ -221,11 +220,6 @@ def _boxes_values(boxes: BoxesMeasured) -> dict[str, float | None]:
         values[f"{key}map50"] = _percent(None if each is None else each.at_half)
         values[f"{key}map"] = _percent(None if each is None else each.mean)
     return values
-
-
-def _validation_boxes(validated: Measured | Imitated | None) -> dict[str, float | None]:
-    boxes = validated.boxes if isinstance(validated, Imitated) else None
-    return {} if boxes is None else {f"validation_{key}": value for key, value in _boxes_values(boxes).items()}
 
 
 def _boxes_text(boxes: BoxesMeasured, images: str) -> Iterator[str]:

@@ -1,18 +1,19 @@
 """Scheme `incremental` of the command `quantize`. Imports PyTorch only when it is called."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgemeta.model.graph import FloatModel
-from edgemeta.toolchain.data.boxed_images import save_boxed_images
+from edgemeta.model.tasks import Detection
+from edgemeta.toolchain.data.boxed_images import is_boxed, save_boxed_images
 from edgemeta.toolchain.data.dataset import load_alternates, load_dataset
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration, PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
-from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, measure, measure_boxes, opened_boxes
+from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, boxed_images, measure, measure_boxes
 from edgemeta.toolchain.quantize.multiplier_free import require_multiplier_free
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.train.requirements import require_torch
@@ -32,15 +33,6 @@ class Imitated:
     images: int
     agreement: Agreement
     boxes: BoxesMeasured | None
-
-    def provenance(self) -> Mapping[str, object]:
-        """The figures as the model file states them."""
-        stated: dict[str, object] = {"output_error": round(self.agreement.error, 6)}
-        if self.agreement.same_objects is not None:
-            stated["same_objects"] = round(self.agreement.same_objects, 4)
-        if self.boxes is not None:
-            stated |= {"map50": self.boxes.integer.at_half, "float_map50": self.boxes.floating.at_half}
-        return {f"validation_{key}": value for key, value in stated.items()}
 
 
 @dataclass(frozen=True)
@@ -120,7 +112,7 @@ class IncrementalScheme:
 
         if self.alternates is not None:
             raise QuantizeError(f"{self.alternates}: other pixels are for labelled images of a classification")
-        boxes = opened_boxes(self.train, model)
+        boxes = boxed_images(self.train, model) if is_boxed(self.train) and isinstance(model.task, Detection) else None
         frames = Calibration(self.train, _EVERY).frames(events.left_out)
         events.planned((Stage("images", len(frames)),))
         pictures = PictureParts(PreparedImages(model, frames, events.stage("images")), self.settings.held_out)
@@ -142,11 +134,13 @@ class IncrementalScheme:
         found = None
         if boxes is not None:
             found = measure_boxes(model, integer, boxes, events.stage("validation images"))
-        measured = Imitated(len(held), agreement, found)
         provenance = {
             "train_images": len(pictures.images),
             "train_pixels_sha256": pictures.sha256(),
-            "validation_images": measured.images,
-            **measured.provenance(),
+            "validation_images": len(held),
+            "validation_output_error": round(agreement.error, 6),
         }
+        if found is not None:
+            provenance |= {"validation_map50": found.integer.at_half, "float_validation_map50": found.floating.at_half}
+        measured = Imitated(len(held), agreement, found)
         return IncrementalResult(replace(integer, provenance=provenance), len(images), measured)

@@ -9,9 +9,8 @@ from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.data.split import SPLIT_SEED, held_out
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.incremental.imitation import PictureParts, imitation
+from edgemeta.toolchain.incremental.imitation import PictureParts, imitation, with_norms, without_norm
 from edgemeta.toolchain.incremental.network import PartlyFrozen
-from edgemeta.toolchain.incremental.norms import with_norms, without_norm
 from edgemeta.toolchain.incremental.retrain import distillation, retrain
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.progress import ProgressCallback, Reporter

@@ -17,7 +17,7 @@ from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, Detection, task_name
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
-from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
 from edgemeta.toolchain.data.dataset import Split
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
@@ -178,11 +178,6 @@ def measure_boxes(model: FloatModel, integer: Model, images: BoxedImages, progre
         found = evaluate_detector(integer, session, images, progress)
     floating = evaluate_float_detector(model, images, silent)
     return BoxesMeasured(len(images), images.sha256(), floating, found)
-
-
-def opened_boxes(path: Path, model: FloatModel) -> BoxedImages | None:
-    """The images with boxes at `path` of a detection; None of another task, and where there are no boxes."""
-    return boxed_images(path, model) if isinstance(model.task, Detection) and is_boxed(path) else None
 
 
 def silent(_done: int, _total: int) -> None:

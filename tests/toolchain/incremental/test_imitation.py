@@ -34,8 +34,7 @@ from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images,
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import CheckpointError, QuantizeError
 from edgemeta.toolchain.incremental.command import Imitated, IncrementalScheme
-from edgemeta.toolchain.incremental.imitation import PictureParts, batch_of, imitation_loss
-from edgemeta.toolchain.incremental.norms import with_norms, without_norm
+from edgemeta.toolchain.incremental.imitation import PictureParts, batch_of, imitation_loss, with_norms, without_norm
 from edgemeta.toolchain.incremental.run import imitated, integer_network
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -179,7 +178,7 @@ def test_the_scheme_measures_outputs_and_boxes(tmp_path: Path, detector: FloatMo
     assert made.validation.boxes.images == len(load_boxed_images(tmp_path / "run" / "validation.npz")) == 8
     stated = made.model.provenance
     assert (stated["scheme"], stated["validation_images"]) == ("incremental", 8)
-    assert {"validation_output_error", "validation_map50", "validation_float_map50", "train_pixels_sha256"} <= {*stated}
+    assert {"validation_output_error", "validation_map50", "float_validation_map50", "train_pixels_sha256"} <= {*stated}
 
 
 def test_an_embedding_of_gray_pictures_in_a_folder(tmp_path: Path, write_pictures: Any) -> None:
