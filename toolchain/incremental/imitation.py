@@ -51,7 +51,7 @@ class PictureParts:
 
     @cached_property
     def held_out(self) -> NDArray[np.int64]:
-        """Numbers of the pictures that are only measured, ascending. Raises DataError."""
+        """Numbers [n] of the pictures that are only measured, ascending. Raises DataError."""
         if len(self.images) < 2:
             raise DataError(f"there are {len(self.images)} pictures, expected at least 2 to hold out a part")
         alike = np.zeros(len(self.images), np.int64)
@@ -59,7 +59,7 @@ class PictureParts:
 
     @property
     def learned(self) -> NDArray[np.int64]:
-        """Numbers of the others, ascending."""
+        """Numbers [n] of the others, ascending."""
         return np.setdiff1d(np.arange(len(self.images)), self.held_out)
 
     def views(self, numbers: NDArray[np.int64], view: View, index: NDArray[np.int64], pad: int) -> Tensor:

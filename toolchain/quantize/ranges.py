@@ -96,7 +96,7 @@ _NEARLY_SYMMETRIC = 1.1
 
 
 def choose_range(histogram: Histogram, rule: RangeRule, function: Curve | None = None) -> Range:
-    """The range of a tensor by a rule. function: what a lookup table computes from it, if nothing else reads it.
+    """The range of a tensor by a rule. function: what a lookup table computes from it [...], if nothing else reads it.
 
     "mse" minimizes the expected square error of rounding and clipping to 256 levels; with a function, the error of its
     result.

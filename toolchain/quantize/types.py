@@ -175,7 +175,7 @@ def _functions_after(blocks: Sequence[Block]) -> dict[str, Curve]:
 
 
 def applied(layer: Function) -> Curve:
-    """The function of a layer; it is computed in float32."""
+    """The function of a layer, of an array [...]; it is computed in float32."""
     return lambda x: evaluate(layer.function, x.astype(np.float32), layer.alpha, layer.beta).astype(np.float64)
 
 
