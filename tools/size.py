@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
 PRODUCT_LINES = 80_500
-SWITCHING_FILES = 33
+SWITCHING_FILES = 32
 OPERATORS = {
     *("Add", "AveragePool", "BatchNorm", "ChannelShuffle", "Clamp", "Concat", "Conv", "Dense", "Function"),
     *("GlobalAverage", "Lookup", "MaxPool", "Pad", "Pool", "Product", "Relu", "Rescale", "ResizeBilinear", "Slice"),

@@ -19,12 +19,16 @@ from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import AveragePool, Layer, TensorType
 from tests.conformance.cases import CASES, Case
 from tests.conformance.networks import NetworkBuilder, assert_equal_outputs
-from tests.conformance.random_networks import random_network
+from tests.conformance.random_networks import KINDS, random_network
 from tests.emulation.executor import Emulator, Order
 from tests.parts import Marks, by_name, in_parts
 
 NAMES = ("sm_53", "sm_87")
-SMALL = [case for case in CASES if not case.name.startswith("resnet8")]
+SMALL = [
+    *(case for case in CASES if not case.name.startswith("resnet8")),
+    *(random_network(KINDS.index(kind)) for kind in ("affine", "depth-to-space")),
+]
+"""The table has no case of layers that came after it; these networks begin with one."""
 
 
 GATE = pytest.mark.gate("90 s of processor time in all: the kernels of most of the table are compiled")
