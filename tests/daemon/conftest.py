@@ -65,18 +65,19 @@ def assert_every_frame_accounted_for(frames: list[dict[str, Any]], from_the_firs
         assert after["sequence"] - before["sequence"] - 1 == missing(after) - missing(before)
 
 
+def metric(page: int, name: str) -> float:
+    """A metric of the service with its page on that port, summed over its labels; 0 before the page is there."""
+    try:
+        with urlopen(f"http://127.0.0.1:{page}/metrics", timeout=DEADLINE) as answer:
+            text = answer.read().decode()
+    except URLError:
+        return 0.0
+    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+
+
 def wait_until_metric(page: int, name: str, value: float) -> None:
     """Wait until a metric of the service with its page on that port reaches a value, summed over its labels."""
-
-    def read() -> float:
-        try:
-            with urlopen(f"http://127.0.0.1:{page}/metrics", timeout=DEADLINE) as answer:
-                text = answer.read().decode()
-        except URLError:
-            return 0.0  # the page is not there yet
-        return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
-
-    wait_until(lambda: read() >= value, f"{name} {value:g}")
+    wait_until(lambda: metric(page, name) >= value, f"{name} {value:g}")
 
 
 @pytest.fixture

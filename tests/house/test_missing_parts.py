@@ -62,7 +62,11 @@ def run(folder: Path, *arguments: str, full: str = "0") -> "subprocess.Completed
     "arguments",
     [
         pytest.param((), id="one process"),
-        pytest.param(("-n", "2", "--dist", "worksteal"), id="xdist", marks=pytest.mark.gate("5 s: three processes")),
+        pytest.param(
+            ("-p", "xdist", "-n", "2", "--dist", "worksteal"),
+            id="xdist",
+            marks=pytest.mark.gate("5 s: three processes"),
+        ),
     ],
 )
 def test_the_end_of_a_run_names_each_missing_part_once(tmp_path: Path, arguments: tuple[str, ...]) -> None:

@@ -17,9 +17,12 @@ from tests.daemon.conftest import (
     DEADLINE,
     assert_every_frame_accounted_for,
     broker_keys,
+    metric,
     wait_for_line,
     wait_until_metric,
 )
+
+WRITTEN = "edgemeta_outbox_written_bytes_total"
 
 
 def test_without_a_broker_it_runs_and_finds_the_broker_later(
@@ -106,6 +109,8 @@ def test_messages_wait_for_the_next_start(
     assert first.stop() == 0
     second = run_daemon(config)
     wait_until_metric(page, "edgemeta_frames_processed_total", 30)
+    for _ in range(2):  # a write may have begun before those frames: the second one holds them
+        wait_until_metric(page, WRITTEN, metric(page, WRITTEN) + 1)
     second.process.kill()
     second.process.wait()
     broker.start()
