@@ -51,7 +51,15 @@ NOISE = (0.6, 1.5)
 """Standard deviations of a sensor's noise, in levels."""
 
 X264 = ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "20", "-pix_fmt", "yuv420p"]
-X265 = ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:keyint=20"]
+# One thread: with several, rate control depends on which is first, and a run is like no other.
+X265 = [
+    "-c:v",
+    "libx265",
+    "-preset",
+    "ultrafast",
+    "-x265-params",
+    "log-level=none:keyint=20:frame-threads=1:pools=none",
+]
 
 
 def rate(kilobits: int) -> list[str]:
