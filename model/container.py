@@ -27,6 +27,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "I8": np.dtype("i1"),
     "I16": np.dtype("<i2"),
     "I32": np.dtype("<i4"),
+    "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
 }
 _LENGTH = struct.Struct("<Q")
@@ -37,7 +38,7 @@ _LONGEST_NUMBER = 40
 
 
 def write_container(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Bytes of a safetensors file. The tensors have any shape; dtypes are uint8, int8, int16, int32 or float64."""
+    """Bytes of a safetensors file. The tensors have any shape; dtypes are those of `_DTYPES`."""
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     names = {dtype: name for name, dtype in _DTYPES.items()}
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}

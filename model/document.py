@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT, Model, Preprocessing, SelfTest
-from edgemeta.model.layers import Layer, Multiplier, ShiftTable, TensorType
+from edgemeta.model.layers import Layer, Multiplier, ShiftTable, TableRecipe, TensorType
 from edgemeta.model.layers.products import W
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
@@ -33,6 +33,7 @@ KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)
     "multi_label": MultiLabel,
     "multiplier": Multiplier,
     "power_of_two": StoredPowerOfTwo,
+    "recipe": TableRecipe,
     "shift_table": ShiftTable,
 }
 """Records by their value of "kind"."""
@@ -51,6 +52,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
     Rejection: {"outputs": []},
+    TableRecipe: {"alpha": 0.0, "beta": 0.0},
     **{layer: layer.optional for layer in get_args(Layer)},
 }
 """Optional fields with their defaults as in a document; a field that has its default is not written."""
@@ -164,9 +166,10 @@ class _Reader:
             options = tuple(each for each in options if each is not NoneType)
             if len(options) == 1:
                 return self.read(options[0], value, path, owner)
-        if get_origin(options[0]) in _ARRAY:
+        records = tuple(each for each in options if get_origin(each) not in _ARRAY)
+        if not records or (len(records) < len(options) and isinstance(value, str)):
             return self._read_array(value, path, owner)
-        return self.read_record(self._record_type(options, value, path), value, path, owner)
+        return self.read_record(self._record_type(records, value, path), value, path, owner)
 
     def read_record(self, record: type[Any], value: object, path: str, owner: str) -> Any:
         fields, optional = _HINTS[record], OPTIONAL.get(record, {})

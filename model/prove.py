@@ -30,6 +30,8 @@ MAX_PROVENANCE_DEPTH = 16
 MAX_SELF_TEST = 64
 """Greatest number of self-test inputs."""
 MAX_OUTPUTS = 64
+MAX_RECIPES = 1 << 17
+"""Greatest number of tables of 256 entries that recipes make, which is 32 MiB of them."""
 
 Types = Mapping[str, TensorType]
 
@@ -39,6 +41,7 @@ def prove(model: Model) -> None:
     require_text(model.name, "the model's name")
     _prove_input(model.input, model.preprocessing)
     require_between(len(model.layers), 1, MAX_LAYERS, "the number of layers")
+    _prove_recipes(model)
     types = {INPUT: model.input}
     for i, layer in enumerate(model.layers):
         require_text(layer.name, f"the name of layer {i}")
@@ -84,6 +87,12 @@ def _prove_inputs(layer: Layer, types: Types) -> list[TensorType]:
         require(name in types, f"input {shown(name)} is not an earlier layer")
         require(types[name].bits <= 8, f"input {name!r} has raw accumulators, which only the network's output may have")
     return [types[name] for name in names]
+
+
+def _prove_recipes(model: Model) -> None:
+    """Tables are made where their layer is proved: before that their number is known."""
+    made = sum(layer.tables_made for layer in model.layers)
+    require(made <= MAX_RECIPES, f"recipes make {made} tables, expected at most {MAX_RECIPES}")
 
 
 def _prove_limits(model: Model, types: Types) -> None:

@@ -71,7 +71,7 @@ def run_layer(
             sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)
             return _requantized(sums, layer.requantize, layer.output)
         case Lookup():
-            return _looked_up(layer.table, x, -128 if types[names[0]].signed else 0)
+            return _looked_up(layer.entries, x, -128 if types[names[0]].signed else 0)
         case Product():
             factors = (x - zero_point) * (values[1] - types[names[1]].zero_point)
             return _requantized(factors, layer.requantize, layer.output)

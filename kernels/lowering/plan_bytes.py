@@ -214,7 +214,7 @@ _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] =
     MaxPool: ("max_pool", _pool),
     AveragePool: ("average_pool", _pool),
     Concat: ("concat", lambda *_: ()),
-    Lookup: ("lookup", lambda layer, *_: (layer.table,)),
+    Lookup: ("lookup", lambda layer, *_: (layer.entries,)),
     Product: ("product", _requantized),
     ResizeBilinear: ("bilinear", _bilinear),
 }

@@ -15,6 +15,7 @@ from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Movin
 from edgemeta.model.layers.pools import AveragePool, GlobalAverage, MaxPool, Mean, Pool
 from edgemeta.model.layers.products import Affine, Conv, Dense, Weighted
 from edgemeta.model.layers.resize import ResizeBilinear
+from edgemeta.model.layers.table_recipe import TableRecipe
 from edgemeta.model.layers.types import (
     REAL,
     Coordinates,
@@ -112,6 +113,7 @@ __all__ = [
     "ShiftTable",
     "Slice",
     "Summing",
+    "TableRecipe",
     "TensorType",
     "Upsample",
     "Weighted",

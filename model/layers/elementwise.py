@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from edgemeta.model.fixedpoint import rounding_shift, saturate
 from edgemeta.model.layers.bounds import prove_clamp, prove_requantize, prove_table
 from edgemeta.model.layers.operator import Joining, Operator, Summing, centred, looked_up, requantized
+from edgemeta.model.layers.table_recipe import TableRecipe
 from edgemeta.model.layers.types import REAL, Float32, Pair, Requantize, Shape, Tensor, TensorType
 from edgemeta.model.require import require, require_between
 
@@ -103,7 +104,8 @@ class Rescale(Operator):
 class Lookup(Operator):
     """y = table[c][x - least], `least` the least integer of the input's dtype: -128 if signed, 0 if not.
 
-    table [C, 256] or [1, 256] of the output's dtype. Any function of one element, such as sigmoid and swish.
+    table [C, 256] or [1, 256] of the output's dtype, or the recipe that makes it. Any function of one element, such as
+    sigmoid and swish.
     """
 
     kind = "lookup"
@@ -111,15 +113,28 @@ class Lookup(Operator):
     name: str
     input: str
     output: TensorType
-    table: NDArray[np.int8] | NDArray[np.uint8]
+    table: NDArray[np.int8] | NDArray[np.uint8] | TableRecipe
+
+    @property
+    def tables_made(self) -> int:
+        """As `Operator.tables_made`."""
+        return self.table.start.size if isinstance(self.table, TableRecipe) else 0
+
+    @property
+    def entries(self) -> NDArray[np.int8] | NDArray[np.uint8]:
+        """[C, 256] or [1, 256]; those of a recipe are made anew each time, so that a model does not hold them."""
+        return self.table.make(self.output) if isinstance(self.table, TableRecipe) else self.table
 
     def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
         """As `Operator.prove`."""
-        prove_table(self.table, self.output)
+        if isinstance(self.table, TableRecipe):
+            self.table.prove(self.output)
+        else:
+            prove_table(self.table, self.output)
 
     def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
         """As `Operator.integers`."""
-        return looked_up(self.table, values[0].astype(np.int64) - np.iinfo(values[0].dtype).min)
+        return looked_up(self.entries, values[0].astype(np.int64) - np.iinfo(values[0].dtype).min)
 
 
 @dataclass(frozen=True, eq=False)

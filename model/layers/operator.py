@@ -50,6 +50,11 @@ class Operator:
         return None
 
     @property
+    def tables_made(self) -> int:
+        """How many tables of 256 entries a recipe makes whenever the layer is proved."""
+        return 0
+
+    @property
     def equivalent(self) -> Any:
         """A layer of another operator with the same integers, for who has no form of this one; or the layer itself."""
         return self

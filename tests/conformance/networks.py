@@ -32,9 +32,11 @@ from edgemeta.model.layers import (
     Shape,
     ShiftTable,
     Slice,
+    TableRecipe,
     TensorType,
     Upsample,
 )
+from edgemeta.model.layers.functions import FunctionName
 from edgemeta.model.tasks import Classification, Task
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
 
@@ -266,6 +268,13 @@ class NetworkBuilder:
         after = replace(output, shape=before.shape)
         table = self.rng.integers(after.lo, after.hi + 1, (before.shape[2] if per_channel else 1, 256))
         return self.append(Lookup(self.next_name("lookup"), source, after, table.astype(after.dtype)))
+
+    def made_lookup(self, source: str, output: TensorType, function: FunctionName) -> str:
+        """Append tables of a function that a recipe makes, another one for each channel."""
+        after = replace(output, shape=self.type_of(source).shape)
+        start, step, scale = (self.rng.uniform(*ends, after.shape[2]) for ends in ((-9, 0), (0.01, 0.1), (0.02, 0.1)))
+        recipe = TableRecipe.of(function, start, step, scale, after, 0.2, 0.5)
+        return self.append(Lookup(self.next_name("lookup"), source, after, recipe))
 
     def product(self, a: str, b: str, output: TensorType, form: Form) -> str:
         before = self.type_of(a)

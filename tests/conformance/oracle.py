@@ -96,9 +96,9 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
             return x[:, rows][:, :, np.arange(width) // layer.factor[1]]
         case Lookup():
             first = -128 if types[layer.input].signed else 0
-            result = np.empty(x.shape, np.int64)
+            result, table = np.empty(x.shape, np.int64), layer.entries
             for n, i, j, c in np.ndindex(x.shape):
-                result[n, i, j, c] = layer.table[c % len(layer.table)][int(x[n, i, j, c]) - first]
+                result[n, i, j, c] = table[c % len(table)][int(x[n, i, j, c]) - first]
             return result
         case Pad():
             result = np.full((len(x), *layer.output.shape), layer.output.zero_point)

@@ -317,7 +317,7 @@ FILE_FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "version of words": (lambda data: with_version(data, "one"), "format version 'one', expected 1"),
     "another dtype": (
         lambda data: with_tensor(data, "conv.bias", lambda entry: entry.update(dtype="U32")),
-        "tensor 'conv.bias' is U32, expected one of U8, I8, I16, I32, F64",
+        "tensor 'conv.bias' is U32, expected one of U8, I8, I16, I32, F32, F64",
     ),
     "another shape": (
         lambda data: with_tensor(data, "conv.bias", lambda entry: entry.update(shape=[2, 2])),

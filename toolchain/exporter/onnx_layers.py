@@ -228,13 +228,14 @@ def _write_lookup(graph: QdqGraph, layer: Lookup, source: TensorType) -> None:
         write_function(graph, named, graph.dequantized[layer.input], layer.name)
         graph.quantized(layer.name, layer.output)
         return
-    rows = np.arange(len(layer.table), dtype=np.int32) * 256 + (128 if source.signed else 0)
+    table = layer.entries
+    rows = np.arange(len(table), dtype=np.int32) * 256 + (128 if source.signed else 0)
     offset = graph.constant(f"{layer.name}.offset", rows.reshape(1, -1, 1, 1))
     integers = graph.integers_of(layer.input)
     number = graph.node("Cast", [integers], f"{layer.name}.number", to=6)
     place = graph.node("Add", [number, offset], f"{layer.name}.place")
-    table = graph.constant(f"{layer.name}.table", layer.table.ravel())
-    graph.real(graph.node("Gather", [table, place], f"{layer.name}.integers"), layer.name, layer.output)
+    entries = graph.constant(f"{layer.name}.table", table.ravel())
+    graph.real(graph.node("Gather", [entries, place], f"{layer.name}.integers"), layer.name, layer.output)
 
 
 def _candidates() -> Iterator[NamedFunction]:
@@ -249,10 +250,11 @@ def _candidates() -> Iterator[NamedFunction]:
 
 def function_of(layer: Lookup, source: TensorType) -> NamedFunction | None:
     """The function of which the table holds the nearest integers, all of them."""
-    if len(layer.table) != 1:
+    table = layer.entries
+    if len(table) != 1:
         return None
     real = (source.scale * (np.arange(256) - (128 if source.signed else 0) - source.zero_point)).astype(np.float32)
-    return next((named for named in _candidates() if (_table(named, real, layer.output) == layer.table[0]).all()), None)
+    return next((named for named in _candidates() if (_table(named, real, layer.output) == table[0]).all()), None)
 
 
 def _table(named: NamedFunction, real: NDArray[np.float32], out: TensorType) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ def _joined(layer: Layer, tables: dict[str, Lookup], types: dict[str, TensorType
         case Product(inputs=(a, b), requantize=Multiplier() as requantize):
             for gate, other in ((a, b), (b, a)):
                 table = tables.get(gate)
-                if table is not None and table.input == other and len(table.table) == 1:
+                if table is not None and table.input == other and len(table.entries) == 1:
                     kind = types[other]
                     every = np.arange(256) - (128 if kind.signed else 0) - kind.zero_point
                     return _table(layer, table, every * _centred(table), requantize), gate
@@ -48,7 +48,7 @@ def _joined(layer: Layer, tables: dict[str, Lookup], types: dict[str, TensorType
 
 
 def _centred(table: Lookup) -> NDArray[np.int64]:
-    return table.table.astype(np.int64) - table.output.zero_point
+    return table.entries.astype(np.int64) - table.output.zero_point
 
 
 def _table(layer: Product | Rescale, table: Lookup, accumulators: NDArray[np.int64], requantize: Multiplier) -> Lookup:

@@ -65,5 +65,5 @@ def _pooled(pool: AveragePool, sums: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _looked_up(root: Lookup, kind: TensorType, integers: NDArray[np.int64]) -> NDArray[np.int8]:
-    entries = root.table[np.arange(len(root.table)), integers - (-128 if kind.signed else 0)]
+    entries = root.entries[np.arange(len(root.entries)), integers - (-128 if kind.signed else 0)]
     return entries.astype(np.int8, copy=False)

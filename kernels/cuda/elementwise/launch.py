@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
 from edgemeta.kernels.cuda.plan.epilogue import addition_defines, make_epilogue
@@ -40,8 +41,9 @@ def _launch(layer: _Elementwise, tensors: Tensors, buffers: Buffers) -> Launch:
         case Clamp():
             defines += (("CLAMP_LO", layer.lo), ("CLAMP_HI", layer.hi))
         case Lookup():
-            defines += (("LOOKUP_ROW", 256 if len(layer.table) > 1 else 0), ("LOOKUP_LEAST", _least(source)))
-            arguments += (Constant(f"{layer.name}.table", _padded_table(layer, 4 * fours)),)
+            table = _padded_table(layer.entries, 4 * fours)
+            defines += (("LOOKUP_ROW", 256 if len(table) > 1 else 0), ("LOOKUP_LEAST", _least(source)))
+            arguments += (Constant(f"{layer.name}.table", table),)
         case Product():
             factor = buffers[layer.inputs[1]]
             own, other_type = (tensors.types[name] for name in layer.inputs)
@@ -70,9 +72,11 @@ def _least(source: Buffer) -> int:
     return -128 if integer_type(source).signed else 0
 
 
-def _padded_table(layer: Lookup, channels: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def _padded_table(
+    entries: NDArray[np.int8] | NDArray[np.uint8], channels: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """The table's bytes, with rows for all channels in memory if it has a row per channel."""
-    table = layer.table.view(np.uint8)
+    table = entries.view(np.uint8)
     if len(table) == 1:
         return np.ascontiguousarray(table)
     return np.pad(table, ((0, channels - len(table)), (0, 0)))
