@@ -13,11 +13,10 @@ from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
 from edgemeta.model.graph import Align, Crop
 from edgemeta.model.prove_preprocessing import COLOURS, is_colour
-from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE
+from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Decoding
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
-from edgemeta.toolchain.importer.heads.task_settings import Decoding, TaskName, TaskSettings
-from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.heads.task_settings import TaskName, TaskSettings
 
 BESIDE = ".yaml"
 """The settings of net.onnx are in net.onnx.yaml, unless a file is named."""
@@ -122,9 +121,9 @@ class ImportSettings(Section):
     overlap_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_objects: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
 
-    def pixels(self) -> Pixels:
-        """How a frame becomes what the network takes."""
-        return Pixels(**self._given("crop", "align", "fill", "colour", "mean", deviation="std"))
+    def pixels(self) -> dict[str, Any]:
+        """What is given of how a frame becomes what the network takes: fields of `Pixels`."""
+        return self._given("crop", "align", "fill", "colour", "mean", deviation="std")
 
     def task_settings(self) -> TaskSettings:
         """What the outputs mean."""

@@ -39,9 +39,11 @@ def task_lines(model: Model) -> Iterator[str]:
 
 
 def _level_line(model: Model, level: DetectionLevel) -> str:
-    height, width, _ = model.output_types[model.outputs.index(level.boxes)].shape
+    height, width, _ = model.output_types[model.outputs.index(level.classes)].shape
     sides = level.stride or (model.input.shape[1] / width, model.input.shape[0] / height)
-    parts = [f"boxes {level.boxes}", f"classes {level.classes}"]
+    parts = (
+        [f"classes {level.classes}"] if level.boxes is None else [f"boxes {level.boxes}", f"classes {level.classes}"]
+    )
     if level.objectness is not None:
         parts.append(f"objectness {level.objectness}")
     if level.anchors:

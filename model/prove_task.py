@@ -11,6 +11,8 @@ from edgemeta.model.tasks import (
     MAX_CANDIDATES,
     MAX_SCORE,
     MIN_SCORE,
+    WITH_ANCHORS,
+    WITHOUT_ANCHORS,
     Classification,
     Detection,
     DetectionLevel,
@@ -31,8 +33,10 @@ MAX_PIXELS = 1e6
 """Sides of anchors and strides."""
 MIN_STEP, MAX_STEP = 1e-30, 1e30
 """Steps of outputs whose numbers are computed: distinct integers are distinct finite numbers."""
-DISTANCES = 16
+MAX_BINS = 64
 """Numbers for each distance in the decoding "yolov8"."""
+MIN_FACTOR, MAX_FACTOR = 1e-3, 1e3
+"""Variances and powers of scores."""
 
 
 def prove_task(model: Model) -> None:
@@ -124,25 +128,33 @@ def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:
     for name in named:
         require(name in shapes, f"{shown(name)} of a detection's level is not an output")
     require(sorted(named) == sorted(shapes), "the levels of a detection do not name each output exactly once")
+    require_between(task.bins, 2, MAX_BINS, "the number of bins")
+    require_between(task.origin, 0.0, 1.0, "the origin")
+    for factor in (*task.variances, *task.powers):
+        require_between(factor, MIN_FACTOR, MAX_FACTOR, "a variance or power")
+    is_gated = not task.softmax or (all(gated) and not task.background)
+    require(is_gated, "scores by softmax have no objectness beside them, or a background")
     cells = sum(_prove_level(level, task, shapes) for level in task.levels)
     require(cells <= MAX_CELLS, f"a detection has {cells} cells, expected at most {MAX_CELLS}")
 
 
 def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Shape]) -> int:
     """Check the outputs of a level; returns its number of cells times anchors."""
-    wants_anchors = task.decoding in ("yolov3", "ssd")
-    anchors = len(level.anchors) if wants_anchors else 1
-    if wants_anchors:
+    anchors = len(level.anchors)
+    if task.decoding in WITHOUT_ANCHORS:
+        require(not anchors, f"a level has anchors, which the decoding {task.decoding!r} does not use")
+    elif task.decoding in WITH_ANCHORS or anchors:
         require_between(anchors, 1, MAX_ANCHORS, "the number of a level's anchors")
         sides = [side for anchor in level.anchors for side in anchor]
         require(all(0 < side <= MAX_PIXELS for side in sides), "an anchor's side is not above 0 and at most 1e6")
-    else:
-        require(not level.anchors, f"a level has anchors, which the decoding {task.decoding!r} does not use")
+    anchors = anchors or 1
+    is_cell = task.decoding == "cells"
+    require(is_cell == (level.boxes is None), f"a level's boxes are {level.boxes!r} in the decoding {task.decoding!r}")
     require(not (task.background and level.objectness), "a level has an objectness output beside a background class")
     stride = level.stride or (1.0, 1.0)
     require(all(0 < side <= MAX_PIXELS for side in stride), "a level's stride is not above 0 and at most 1e6")
-    height, width, _ = shapes[level.boxes]
-    box = 4 * DISTANCES if task.decoding == "yolov8" else 4
+    height, width, _ = shapes[level.boxes or level.classes]
+    box = 4 * task.bins if task.decoding == "yolov8" else 4
     expected = {
         level.boxes: box * anchors,
         level.classes: (len(task.labels) + task.background) * anchors,

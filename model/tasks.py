@@ -60,39 +60,57 @@ class Embedding:
 class DetectionLevel:
     """The outputs of one grid of H x W cells, with A anchors (A = 1 without); channels are grouped by anchor.
 
-    boxes: name of the output (H, W, 4 A), or (H, W, 64) for "yolov8". objectness: of the output (H, W, A), or None.
-    classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
-    anchors: width and height of each anchor in pixels of the input; empty for decodings without anchors.
+    boxes: name of the output (H, W, 4 A), or (H, W, 4 bins A) for "yolov8"; None for "cells". objectness: of the output
+    (H, W, A), or None. classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
+    anchors: width and height of each anchor in pixels of the input; empty: one with the sides of the stride.
     stride: (sx, sy), pixels of the input from one cell to the next; None: the input's width and height divided by the
     grid's.
     """
 
-    boxes: str
+    boxes: str | None
     classes: str
     objectness: str | None = None
     anchors: tuple[tuple[float, float], ...] = ()
     stride: tuple[float, float] | None = None
 
 
+Decoding: TypeAlias = Literal[
+    "yolox", "yolov3", "yolov5", "yolov8", "distances", "ssd", "linear", "fastestdet", "cells"
+]
+"""How numbers become boxes: `Detection.decoding`."""
+WITH_ANCHORS: frozenset[Decoding] = frozenset(["yolov3", "yolov5", "ssd", "fastestdet"])
+"""Decodings that need the sides of anchors."""
+WITHOUT_ANCHORS: frozenset[Decoding] = frozenset(["yolox", "cells"])
+"""Decodings that measure in strides; the others do so where a level has no anchors."""
+
+
 @dataclass(frozen=True)
 class Detection:
     """Objects with boxes. The model's outputs are those of the levels, each once.
 
-    decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, (sx, sy) being the level's stride
-    and aw, ah the anchor's sides:
+    decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, (sx, sy) being the level's stride,
+    aw, ah the anchor's sides, o the `origin` and u, v the `variances`:
 
     - yolox: centre ((x + t0) sx, (y + t1) sy), size (e**t2 sx, e**t3 sy)
     - yolov3: centre ((x + sigmoid(t0)) sx, (y + sigmoid(t1)) sy), size (e**t2 aw, e**t3 ah)
-    - yolov8: four distributions of 16 numbers each, whose expectations d under softmax are the distances from the
-      cell's centre to the sides: ((x + 1/2 - d0) sx, (y + 1/2 - d1) sy) to ((x + 1/2 + d2) sx, (y + 1/2 + d3) sy)
-    - ssd: centre ((x + 1/2) sx + 0.1 t0 aw, (y + 1/2) sy + 0.1 t1 ah), size (e**(0.2 t2) aw, e**(0.2 t3) ah); with
-      `box_order` "yxhw" the numbers come as t1, t0, t3, t2
+    - yolov5: centre ((x + 2 sigmoid(t0) - 1/2) sx, (y + 2 sigmoid(t1) - 1/2) sy), size ((2 sigmoid(t2))**2 aw,
+      (2 sigmoid(t3))**2 ah)
+    - yolov8: four distributions of `bins` numbers each, whose expectations d under softmax are the distances from a
+      point of the cell to the sides: ((x + o) sx - d0 aw, (y + o) sy - d1 ah) to ((x + o) sx + d2 aw, (y + o) sy +
+      d3 ah)
+    - distances: the same, of four numbers d
+    - ssd: centre ((x + o) sx + u t0 aw, (y + o) sy + u t1 ah), size (e**(v t2) aw, e**(v t3) ah)
+    - linear: centre ((x + o) sx + t0 aw, (y + o) sy + t1 ah), size (t2 aw, t3 ah)
+    - fastestdet: centre ((x + tanh(t0)) sx, (y + tanh(t1)) sy), size (sigmoid(t2) aw, sigmoid(t3) ah)
+    - cells: the cell itself, (x sx, y sy) to ((x + 1) sx, (y + 1) sy)
 
-    Numbers are limited to -700 .. 700 and the exponents of sizes to 20, so that every box is finite.
+    With `box_order` "yxhw" the numbers come as t1, t0, t3, t2. They are limited to -700 .. 700 and the exponents of
+    sizes to 20, so that every box is finite.
 
     Each cell and anchor gives at most one candidate, of the label with the greatest logit (at a tie the first). Its
-    score is the sigmoid of that logit times the sigmoid of the objectness, where there is one; with `background` it is
-    the softmax over the classes, of which number 0 is no object. Candidates that score less than score_threshold are
+    score is the sigmoid of that logit, with `softmax` the softmax over the labels, to the power of `powers[1]`, times
+    the sigmoid of the objectness to the power of `powers[0]`, where there is one; with `background` it is the softmax
+    over the classes, of which number 0 is no object. Candidates that score less than score_threshold are
     left out; of the others the best MAX_CANDIDATES are looked at, the greatest score first, at a tie in the order of
     levels, rows, columns and anchors. One without an area inside of the input is left out, and one whose intersection
     over union with a better object of its label exceeds overlap_threshold. At most max_objects remain. Their boxes are
@@ -100,13 +118,18 @@ class Detection:
     """
 
     labels: tuple[str, ...]
-    decoding: Literal["yolox", "yolov3", "yolov8", "ssd"]
+    decoding: Decoding
     levels: tuple[DetectionLevel, ...]
     background: bool = False
     box_order: Literal["xywh", "yxhw"] = "xywh"
     score_threshold: float = 0.4
     overlap_threshold: float = 0.5
     max_objects: int = 100
+    bins: int = 16
+    origin: float = 0.5
+    variances: tuple[float, float] = (0.1, 0.2)
+    softmax: bool = False
+    powers: tuple[float, float] = (1.0, 1.0)
 
 
 Task: TypeAlias = Classification | MultiLabel | Detection | Embedding

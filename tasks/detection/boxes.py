@@ -1,7 +1,6 @@
 """From the numbers of cells to boxes in pixels of the input: the formulas of `edgemeta.model.tasks.Detection`."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +8,8 @@ from numpy.typing import NDArray
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.numbers import Float64, sigmoid, softmax
 
-BINS = 16
-"""Numbers for each distance in the decoding "yolov8"."""
 MAX_EXPONENT = 20.0
 """Exponents of a box's sides are limited to this, so that areas stay finite."""
-_BINS = np.arange(BINS, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,36 +48,47 @@ def cells_of(level: DetectionLevel, grid: tuple[int, int], image: tuple[int, int
     return Cells(place, np.tile(np.array(stride, np.float64), (len(place), 1)), anchors[numbers])
 
 
-def width_of(decoding: str) -> int:
+def width_of(task: Detection) -> int:
     """Box numbers of a candidate."""
-    return 4 * BINS if decoding == "yolov8" else 4
+    return {"yolov8": 4 * task.bins, "cells": 0}.get(task.decoding, 4)
 
 
 def decode(task: Detection, numbers: Float64, cells: Cells) -> Float64:
     """Boxes [n, 4], x0, y0, x1, y1, of numbers [n, `width_of`]."""
+    if task.decoding == "cells":
+        return np.concatenate([cells.place * cells.stride, (cells.place + 1) * cells.stride], axis=1)
     if task.decoding == "yolov8":
-        distances = (softmax(numbers.reshape(-1, 4, BINS)) * _BINS).sum(axis=2)
-        centre = cells.place + 0.5
-        first, last = centre - distances[:, :2], centre + distances[:, 2:]
-        return np.concatenate([first * cells.stride, last * cells.stride], axis=1)
+        bins = np.arange(task.bins, dtype=np.float64)
+        numbers = (softmax(numbers.reshape(-1, 4, task.bins)) * bins).sum(axis=2)
     if task.box_order == "yxhw":
         numbers = numbers[:, [1, 0, 3, 2]]
-    centre, half = _centred(task.decoding, numbers[:, :2], numbers[:, 2:], cells)
+    if task.decoding in ("yolov8", "distances"):
+        units = cells.anchor / cells.stride
+        point = cells.place + task.origin
+        first, last = point - numbers[:, :2] * units, point + numbers[:, 2:] * units
+        return np.concatenate([first * cells.stride, last * cells.stride], axis=1)
+    centre, half = _centred(task, numbers[:, :2], numbers[:, 2:], cells)
     return np.concatenate([centre - half, centre + half], axis=1)
 
 
-def _centred(
-    decoding: Literal["yolox", "yolov3", "ssd"], shift: Float64, size: Float64, cells: Cells
-) -> tuple[Float64, Float64]:
+def _centred(task: Detection, shift: Float64, size: Float64, cells: Cells) -> tuple[Float64, Float64]:
     """Centres and half sides [n, 2] of boxes."""
-    match decoding:
+    place, stride, anchor = cells.place, cells.stride, cells.anchor
+    point = (place + task.origin) * stride
+    match task.decoding:
         case "yolox":
-            return (cells.place + shift) * cells.stride, _power(size) * cells.anchor / 2
+            return (place + shift) * stride, _power(size) * anchor / 2
         case "yolov3":
-            return (cells.place + sigmoid(shift)) * cells.stride, _power(size) * cells.anchor / 2
-        case "ssd":
-            centre = (cells.place + 0.5) * cells.stride + 0.1 * shift * cells.anchor
-            return centre, _power(0.2 * size) * cells.anchor / 2
+            return (place + sigmoid(shift)) * stride, _power(size) * anchor / 2
+        case "yolov5":
+            return (place + 2 * sigmoid(shift) - 0.5) * stride, (2 * sigmoid(size)) ** 2 * anchor / 2
+        case "fastestdet":
+            return (place + np.tanh(shift)) * stride, sigmoid(size) * anchor / 2
+        case "linear":
+            return point + shift * anchor, size * anchor / 2
+        case _:
+            near, far = task.variances
+            return point + near * shift * anchor, _power(far * size) * anchor / 2
 
 
 def _power(exponents: Float64) -> Float64:

@@ -29,24 +29,25 @@ class Level:
 
     def __init__(self, model: Model, task: Detection, level: DetectionLevel, thresholds: Float64) -> None:
         self.classes = Output(model, level.classes, len(task.labels) + task.background)
-        self.boxes = Output(model, level.boxes, width_of(task.decoding))
+        self.boxes = Output(model, level.boxes, width_of(task)) if level.boxes else None
         self.objectness = Output(model, level.objectness, 1) if level.objectness else None
-        height, width, _ = model.output_types[self.boxes.position].shape
+        height, width, _ = model.output_types[self.classes.position].shape
         self.cells = cells_of(level, (height, width), model.input.shape[:2])
         lowest = thresholds.min(keepdims=True)
         if self.objectness is not None:
-            self._least = _for_all(self.objectness.least(lowest), len(self.cells.place))
+            least = self.objectness.least(lowest ** (1 / task.powers[0]))
+            self._least = _for_all(least, len(self.cells.place))
         elif task.background:
             self._least_margin = float(np.log(lowest / (1 - lowest))[0]) - 1e-6
         else:
-            scores = lowest if (thresholds == lowest).all() else thresholds
+            scores = (lowest if (thresholds == lowest).all() else thresholds) ** (1 / task.powers[1])
             self._least = _for_all(self.classes.least(scores), len(self.cells.place) * self.classes.width)
 
     def rows(self, outputs: Outputs) -> Indices:
         """Rows that may score enough, ascending: all that do, and some that do not. Not for softmax scores.
 
-        The score is sigmoid(objectness) sigmoid(class), or without objectness sigmoid(class); it is at most the first
-        factor.
+        The score is a power of sigmoid(objectness) times a factor of at most 1, or without objectness a power of
+        sigmoid(class).
         """
         if self.objectness is not None:
             return (outputs[self.objectness.position].reshape(-1) >= self._least).nonzero()[0]
@@ -54,7 +55,9 @@ class Level:
         return hits[np.diff(hits, prepend=-1).nonzero()[0]]  # each row once
 
     def numbers(self, outputs: Outputs, rows: Indices) -> Float64:
-        """The box numbers [n, 4 or 64] of these rows."""
+        """The box numbers [n, `width_of`] of these rows."""
+        if self.boxes is None:
+            return np.empty((len(rows), 0))
         integers = self.boxes.rows(outputs[self.boxes.position])
         return self.boxes.numbers(integers[rows], rows)
 

@@ -11,7 +11,7 @@ from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Detection
 from edgemeta.tasks.detection.boxes import Cells, clipped, decode, has_area
 from edgemeta.tasks.detection.level import NONE, Candidates, Indices, Level, Outputs
 from edgemeta.tasks.detection.suppress import suppress
-from edgemeta.tasks.numbers import Float64, JoinedOutput
+from edgemeta.tasks.numbers import Float64, JoinedOutput, limited, softmax
 
 _FIRST = np.zeros(1, np.int64)
 
@@ -37,7 +37,7 @@ class Detector:
         self._levels = [Level(model, task, level, self._least) for level in task.levels]
         self._cells = Cells.joined([level.cells for level in self._levels])
         self._starts = np.cumsum([0, *(len(level.cells.place) for level in self._levels)])
-        self._scores = None if task.background else JointScores(self._levels)
+        self._scores = None if task.background else JointScores(task, self._levels)
 
     def objects(self, outputs: Outputs) -> tuple[Object, ...]:
         """Objects of one image, best first, from its outputs, each [H, W, C]."""
@@ -80,10 +80,11 @@ class Detector:
 
 
 class JointScores:
-    """Scores by sigmoids, of the rows of all levels at once."""
+    """Scores without a background, of the rows of all levels at once."""
 
-    def __init__(self, levels: Sequence[Level]) -> None:
+    def __init__(self, task: Detection, levels: Sequence[Level]) -> None:
         self._levels = levels
+        self._softmax, self._powers = task.softmax, task.powers
         self._classes = JoinedOutput([(level.classes, len(level.cells.place)) for level in levels])
         gates = [(level.objectness, len(level.cells.place)) for level in levels if level.objectness is not None]
         self._objectness = JoinedOutput(gates) if len(gates) == len(levels) else None
@@ -100,8 +101,15 @@ class JointScores:
             ]
         )
         classes = self._classes
-        labels = (integers if classes.has_one_step else classes.values(integers, rows)).argmax(axis=1)
-        scores = classes.sigmoids(integers[np.arange(len(rows)), labels], rows, labels)
+        values = classes.values(integers, rows) if self._softmax or not classes.has_one_step else integers
+        labels, each = values.argmax(axis=1), np.arange(len(rows))
+        if self._softmax:
+            scores = softmax(limited(values))[each, labels]
+        else:
+            scores = classes.sigmoids(integers[each, labels], rows, labels)
+        gate, power = self._powers
+        if power != 1:
+            scores = scores**power
         if self._objectness is None:
             return labels, scores
         gates = np.concatenate(
@@ -111,7 +119,8 @@ class JointScores:
                 if level.objectness is not None
             ]
         )
-        return labels, self._objectness.sigmoids(gates, rows, _FIRST) * scores
+        gated = self._objectness.sigmoids(gates, rows, _FIRST)
+        return labels, (gated if gate == 1 else gated**gate) * scores
 
 
 def scores_of(task: Detection, thresholds: Mapping[str, float]) -> Float64:

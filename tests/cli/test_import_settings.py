@@ -19,7 +19,7 @@ NETWORK = Path("net.onnx")
 
 def test_without_anything_the_defaults_hold() -> None:
     settings = read_settings(NETWORK, None, {"mean": None})
-    assert (settings.pixels(), settings.task_settings()) == (Pixels(), TaskSettings())
+    assert (settings.pixels(), settings.task_settings()) == ({}, TaskSettings())
 
 
 def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
     settings = read_settings(NETWORK, None, options)
     assert set(options) == set(ImportSettings.model_fields)
     assert read_settings(NETWORK, tmp_path / "s.yaml", {}) == settings
-    assert settings.pixels() == Pixels((1, 2, 3), (255,), "bgr", "letterbox", (114,), "corner")
+    assert Pixels(**settings.pixels()) == Pixels((1, 2, 3), (255,), "bgr", "letterbox", (114,), "corner")
     assert settings.task_settings() == TaskSettings(
         "detection",
         COCO,

@@ -41,6 +41,20 @@ class Imported:
     notes: tuple[str, ...]
     origins: Mapping[str, Node] = field(default_factory=dict)
     quantized: Mapping[str, Quantization] = field(default_factory=dict)
+    channels: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def with_parts(
+        self, layers: tuple[FloatLayer, ...], parts: Mapping[str, tuple[str, tuple[int, ...]]]
+    ) -> "Imported":
+        """The same network of other layers, some of which are output channels of the layer that is named with them."""
+        origins, quantized = dict(self.origins), dict(self.quantized)
+        for name, (whole, _) in parts.items():
+            if whole in self.origins:
+                origins[name] = self.origins[whole]
+            if whole in self.quantized:
+                quantized[name] = self.quantized[whole]
+        channels = {name: chosen for name, (_, chosen) in parts.items()}
+        return replace(self, layers=layers, origins=origins, quantized=quantized, channels=channels)
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ A float network becomes a float model, for `quantize`; one that the file stores 
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +48,7 @@ class ImportResult:
 def import_network(
     path: Path,
     out: Path,
-    pixels: Pixels,
+    pixels: Pixels | Mapping[str, Any],
     settings: TaskSettings | None = None,
     *,
     name: str | None = None,
@@ -54,16 +56,22 @@ def import_network(
 ) -> ImportResult:
     """Read an ONNX or TFLite file and write a model file.
 
-    settings: what its outputs mean, where that is not recognized. name: default the file's. size: H, W where the file
-    leaves them open. Raises ImportedFileError.
+    pixels: what it takes, or only what the user says of it; the rest is as usual for the family of detections that is
+    recognized. settings: what its outputs mean, where that is not recognized. name: default the file's. size: H, W
+    where the file leaves them open. Raises ImportedFileError.
     """
     settings = settings or TaskSettings()
-    network, imported, found = _read(path, size, settings)
+    network, imported, found, usual = _read(path, size, settings)
+    notes = found.notes
+    if not isinstance(pixels, Pixels):
+        if usual is not None and network.input_shape[1] == len(usual.colour):
+            notes = (*notes, f"its pixels are taken as usual for the family: {usual.text()}; options count more")
+        pixels = replace(usual or Pixels(), **pixels)
     _check_pixels(path, pixels, network.input_shape[1])
     provenance = {"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     model: FloatModel | Model
     if imported.quantized:
-        kept = replace(imported, layers=found.layers)
+        kept = imported.with_parts(found.layers, found.parts)
         integers = integer_network(network, kept, found.outputs, path)
         task = found.task
         if isinstance(task, Detection):
@@ -90,11 +98,13 @@ def import_network(
         outputs = {each: shapes[each] for each in model.outputs}
         save_float_model(model, out)
     counts = Counter(type(layer).__name__ for layer in model.layers)
-    return ImportResult(out, model, dict(sorted(counts.items())), outputs, found.notes)
+    return ImportResult(out, model, dict(sorted(counts.items())), outputs, notes)
 
 
-def _read(path: Path, size: tuple[int, int] | None, settings: TaskSettings) -> tuple[Network, Imported, Meaning]:
-    """The network of a file, its float layers, and what its outputs mean."""
+def _read(
+    path: Path, size: tuple[int, int] | None, settings: TaskSettings
+) -> tuple[Network, Imported, Meaning, Pixels | None]:
+    """The network of a file, its float layers, what its outputs mean, and what its family takes for a pixel."""
     try:
         with path.open("rb") as file:
             is_tflite = file.read(8)[4:] == IDENTIFIER
@@ -109,7 +119,7 @@ def _read(path: Path, size: tuple[int, int] | None, settings: TaskSettings) -> t
         whole, operators = read_onnx(path, size, settings.outputs), OPERATORS
     network, heads = recognize(whole, settings, path)
     imported = build_network(network, operators, path)
-    return network, imported, meaning(imported, heads, settings, path)
+    return network, imported, meaning(imported, heads, settings, path), heads.family.pixels if heads else None
 
 
 def _hwc(shape: ImageShape) -> Shape:

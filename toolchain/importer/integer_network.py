@@ -175,7 +175,9 @@ class _FromFile(Policy):
         numbers = [number for number in origin.inputs if number in known and known[number].values is not None]
         if not numbers or numbers[0] not in origin.inputs[:2]:
             raise UnsupportedError("its weights are not quantized, expected int8")
-        weight = known[numbers[0]]
+        weight, chosen = known[numbers[0]], self.imported.channels.get(layer.name)
+        if chosen is not None:
+            weight = _chosen(weight, chosen)
         if not (weight.scale > 0).all() or len(weight.scale) not in (1, len(layer.weights)):
             count = len(layer.real_weights)
             raise UnsupportedError(f"{len(weight.scale)} scales for {count} outputs, each above 0 expected")
@@ -188,7 +190,8 @@ class _FromFile(Policy):
             )
         units = source.scale * weight.scale
         values = FixedWeights(integers.astype(np.int8), 8, weight.scale.copy())
-        bias = self._bias(layer, units, known.get(origin.inputs[2]) if len(origin.inputs) > 2 else None)
+        stored = known.get(origin.inputs[2]) if len(origin.inputs) > 2 else None
+        bias = self._bias(layer, units, _chosen(stored, chosen) if stored and chosen is not None else stored)
         return values, bias
 
     def _bias(
@@ -200,6 +203,19 @@ class _FromFile(Policy):
         if stored is not None and stored.values is not None and np.allclose(stored.scale, units, rtol=1e-5, atol=0):
             return np.broadcast_to(stored.values.astype(np.int32), layer.bias.shape).copy()
         return int32_bias(layer.bias.astype(np.float64) / units, layer.name)
+
+
+def _chosen(known: Quantization, channels: tuple[int, ...]) -> Quantization:
+    """How the file stores some output channels; its integers are those of a bias, or only told to exist."""
+    each = list(channels)
+    many = len(known.scale) > 1
+    values = known.values
+    return replace(
+        known,
+        scale=known.scale[each] if many else known.scale,
+        zero_point=known.zero_point[each] if len(known.zero_point) > 1 else known.zero_point,
+        values=values[each] if values is not None and values.ndim == 1 and len(values) > 1 else values,
+    )
 
 
 def _type(known: Quantization, shape: Shape) -> TensorType:

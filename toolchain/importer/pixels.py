@@ -19,3 +19,9 @@ class Pixels:
     crop: Crop = "center"
     fill: tuple[int, ...] = (0,)
     align: Align = "center"
+
+    def text(self) -> str:
+        """For people, as the options that say it."""
+        numbers = [",".join(f"{each:g}" for each in given) for given in (self.mean, self.deviation)]
+        beside = f" --align {self.align} --fill {','.join(map(str, self.fill))}" if self.crop == "letterbox" else ""
+        return f"--colour {self.colour} --mean {numbers[0]} --std {numbers[1]} --crop {self.crop}{beside}"

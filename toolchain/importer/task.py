@@ -1,6 +1,7 @@
 """The task of an imported network: what the user says, or what the end of the network shows."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgemeta.model.layers import FloatLayer, Function
@@ -16,12 +17,16 @@ from edgemeta.toolchain.importer.network import Network
 
 @dataclass(frozen=True, eq=False)
 class Meaning:
-    """The layers of a network, which of them are its outputs, and what these mean. notes: what was left out."""
+    """The layers of a network, which of them are its outputs, and what these mean. notes: what was left out.
+
+    parts: layers that are some output channels of a layer of the file, by name.
+    """
 
     layers: tuple[FloatLayer, ...]
     outputs: tuple[str, ...]
     task: Task
     notes: tuple[str, ...]
+    parts: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
 
 def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Network, Heads | None]:
@@ -34,14 +39,13 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
     ):
         return graph, None
     try:
-        heads = heads_of(ends_of(graph), settings)
+        heads = heads_of(graph, ends_of(graph), settings)
     except HeadError as error:
         raise ImportedFileError(
             f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
             "and its --decoding; for a classification name its logits"
         ) from None
-    ends = [end for level in heads.levels for end in (level.boxes, level.objectness, level.classes) if end]
-    return cut(graph, dict.fromkeys(end.tensor for end in ends)), heads
+    return cut(graph, dict.fromkeys(part.end.tensor for level in heads.levels for part in level.parts)), heads
 
 
 def _is_vector(graph: Network) -> bool:
@@ -77,13 +81,15 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
 
 def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: Path) -> Meaning:
     names = {name: maps_of(value)[0].tensor for name, value in imported.outputs.items()}
-    labels = _labels(path, settings.labels, heads.labels)
+    own = heads.family.labels if len(heads.family.labels or ()) == heads.labels else None
+    labels = _labels(path, settings.labels or own, heads.labels)
     try:
-        layers, task = detection(heads, imported.layers, names, labels, settings)
+        meant = detection(heads, imported.layers, names, labels, settings)
     except HeadError as error:
         raise ImportedFileError(f"{path}: {error}") from None
-    note = f"decoding {heads.decoding}: what follows the {len(names)} last convolutions is left out"
-    return Meaning(layers, outputs_of(task), task, (*imported.notes, note))
+    note = f"what follows the {len(names)} last convolutions is left out"
+    notes = (*imported.notes, *heads.notes, note)
+    return Meaning(meant.layers, outputs_of(meant.task), meant.task, notes, meant.parts)
 
 
 def _labels(path: Path, labels: tuple[str, ...] | None, count: int) -> tuple[str, ...]:

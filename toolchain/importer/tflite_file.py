@@ -39,6 +39,10 @@ _OPTIONS: Mapping[str, str] = {
     "LEAKY_RELU": "LeakyReluOptions alpha",
     "DEPTH_TO_SPACE": "DepthToSpaceOptions block_size",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions block_size",
+    "GATHER": "GatherOptions axis batch_dims",
+    "PACK": "PackOptions axis",
+    "UNPACK": "UnpackOptions axis",
+    "SUM": "ReducerOptions keep_dims",
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }
 """The record of an operator's options, and which of them count; `act` is the fused activation."""
@@ -177,13 +181,26 @@ class _Reader:
         code = self.model.OperatorCodes(which)
         builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         op = self.ops.get(builtin, f"operator {builtin}")
+        custom: dict[str, Any] = {}
         if op == "CUSTOM":
             op = f"CUSTOM {(code.CustomCode() or b'')[:60].decode('utf-8', 'replace')}"
+            custom = self._custom(operation)
         inputs = tuple(self.names[i] if i >= 0 else "" for i in self._numbers(operation.InputsAsNumpy(), least=-1))
         outputs = tuple(self.names[i] for i in self._numbers(operation.OutputsAsNumpy()))
         if not outputs:
             raise _DamagedError(f"operation {number} has no outputs")
-        return Node(op, f"{number} ({outputs[0]})", inputs, outputs, self._attributes(operation, op))
+        return Node(op, f"{number} ({outputs[0]})", inputs, outputs, self._attributes(operation, op) | custom)
+
+    def _custom(self, operation: Any) -> dict[str, Any]:
+        """The options of a custom operator, where they are a map in FlexBuffers, as TensorFlow writes them."""
+        from flatbuffers import flexbuffers
+
+        data = operation.CustomOptionsAsNumpy() if operation.CustomOptionsLength() else b""
+        try:
+            found = flexbuffers.Loads(bytes(data)) if 0 < len(data) <= MAX_NAME else {}
+        except Exception:  # noqa: BLE001 (options of any form; an operator that needs them says what is missing)
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def _unfolded(self, nodes: list[Node]) -> tuple[Node, ...]:
         """The nodes without those that only dequantize a constant, as files with 16-bit weights have them."""

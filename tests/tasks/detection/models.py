@@ -15,7 +15,10 @@ from edgemeta.model.weights import FixedWeights
 Kind = Literal["int8", "uint8", "int32", "int32 by channel"]
 KINDS: tuple[Kind, ...] = ("int8", "uint8", "int32", "int32 by channel")
 ANCHORS = ((10.0, 14.0), (23.0, 27.0), (37.0, 58.0))
-DECODINGS = ("yolox", "yolov3", "yolov8", "ssd", "ssd with background")
+DECODINGS = (
+    *("yolox", "yolov3", "yolov8", "ssd", "ssd with background", "yolov5", "distances", "linear", "fastestdet"),
+    *("cells with background", "yolov8 of 8 bins", "distances with anchors", "linear with anchors"),
+)
 
 
 def detection_model(
@@ -30,19 +33,26 @@ def detection_model(
     """A model for images of (H, W) whose levels have convolutions of one pixel for each output."""
     name = decoding.split()[0]
     background = decoding.endswith("background")
-    anchors = ANCHORS if name in ("yolov3", "ssd") else ()
+    has_anchors = name in ("yolov3", "yolov5", "ssd", "fastestdet") or decoding.endswith("anchors")
+    anchors = ANCHORS if has_anchors else ()
+    if name == "fastestdet":
+        settings = {"softmax": True, "powers": (0.6, 0.4)} | settings
+    bins = 8 if "bins" in decoding else 16
     number = max(1, len(anchors))
-    has_objectness = name in ("yolox", "yolov3")
+    has_objectness = name in ("yolox", "yolov3", "yolov5", "fastestdet")
     layers: list[Layer] = []
     levels = []
     for i, stride in enumerate(strides):
         grid = image[0] // stride, image[1] // stride
-        parts = {"boxes": (64 if name == "yolov8" else 4) * number, "classes": (labels + background) * number}
+        parts = {"boxes": (4 * bins if name == "yolov8" else 4) * number, "classes": (labels + background) * number}
+        if name == "cells":
+            del parts["boxes"]
         if has_objectness:
             parts["objectness"] = number
         for part, channels in parts.items():
             layers.append(_convolution(f"{part}{i}", (*grid, channels), stride, kind, scale))
-        levels.append(DetectionLevel(f"boxes{i}", f"classes{i}", f"objectness{i}" if has_objectness else None, anchors))
+        gate, boxes = f"objectness{i}" if has_objectness else None, f"boxes{i}" if "boxes" in parts else None
+        levels.append(DetectionLevel(boxes, f"classes{i}", gate, anchors))
     task = Detection(tuple(f"label {i}" for i in range(labels)), name, tuple(levels), background)  # type: ignore[arg-type]
     table = np.arange(256, dtype=np.uint8)[np.newaxis]
     model = Model(
@@ -50,7 +60,7 @@ def detection_model(
         TensorType((*image, 3), signed=False),
         tuple(layers),
         tuple(layer.name for layer in layers),
-        replace(task, **settings),
+        replace(task, bins=bins, **settings),
         Preprocessing("full", "rgb", table),
     )
     prove(model)

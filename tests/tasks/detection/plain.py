@@ -57,9 +57,11 @@ def _numbers(model: Model, name: str, width: int, outputs: Outputs) -> Float64:
 
 
 def _boxes(model: Model, task: Detection, level: DetectionLevel, outputs: Outputs) -> Float64:
-    height, width, _ = outputs[model.outputs.index(level.boxes)].shape
+    height, width, _ = outputs[model.outputs.index(level.classes)].shape
     cells = cells_of(level, (height, width), model.input.shape[:2])
-    return decode(task, limited(_numbers(model, level.boxes, width_of(task.decoding), outputs)), cells)
+    if level.boxes is None:
+        return decode(task, np.empty((len(cells.place), 0)), cells)
+    return decode(task, limited(_numbers(model, level.boxes, width_of(task), outputs)), cells)
 
 
 def _scores(model: Model, task: Detection, level: DetectionLevel, outputs: Outputs) -> tuple[Float64, Float64]:
@@ -67,9 +69,12 @@ def _scores(model: Model, task: Detection, level: DetectionLevel, outputs: Outpu
     logits = _numbers(model, level.classes, len(task.labels) + task.background, outputs)
     if task.background:
         return logits[:, 1:], softmax(limited(logits))[:, 1:]
-    scores = sigmoid(limited(logits))
+    gate, power = task.powers
+    scores = softmax(limited(logits)) if task.softmax else sigmoid(limited(logits))
+    scores = scores if power == 1 else scores**power
     if level.objectness is not None:
-        scores = sigmoid(limited(_numbers(model, level.objectness, 1, outputs))) * scores
+        gates = sigmoid(limited(_numbers(model, level.objectness, 1, outputs)))
+        scores = (gates if gate == 1 else gates**gate) * scores
     return logits, scores
 
 

@@ -96,7 +96,7 @@ def test_no_object_where_every_score_is_too_low() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("decoding", DECODINGS)
 def test_thresholds_of_labels(decoding: str, kind: Kind) -> None:
-    model = detection_model(decoding, kind=kind, max_objects=1000)
+    model = detection_model(decoding, kind=kind, max_objects=1000, strides=(4, 8))
     outputs = random_outputs(model, 5)
     objects = both(model, outputs)
     stricter = both(model, outputs, {"label 1": 0.999, "label 3": 0.9})

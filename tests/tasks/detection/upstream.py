@@ -1,7 +1,9 @@
 """An oracle of its own: objects by PyTorch, written from the upstream projects' definitions.
 
-YOLOX: `decode_outputs` of yolo_head.py. YOLOv3: section 2.1 of the paper. YOLOv8: DFL, make_anchors with offset 0.5 and
-dist2bbox. SSD: decode with variances 0.1 and 0.2 of the original, in the order of TensorFlow's box coder for "yxhw".
+YOLOX: `decode_outputs` of yolo_head.py. YOLOv3: section 2.1 of the paper. YOLOv5: Detect of models/yolo.py. YOLOv8:
+DFL, make_anchors with offset 0.5 and dist2bbox. SSD: decode with variances 0.1 and 0.2 of the original, in the order of
+TensorFlow's box coder for "yxhw". Linear: MediaPipe's TensorsToDetectionsCalculator. FastestDet: handle_preds of its
+utils/tool.py.
 Suppression: greedy, in the order of scores, within a label.
 """
 
@@ -27,18 +29,19 @@ def upstream_objects(model: Model, outputs: tuple[NDArray[Any], ...]) -> Found:
     }
     boxes, scores, labels = [], [], []
     for level in task.levels:
-        t = real[level.boxes]
-        height, width = t.shape[:2]
+        height, width = real[level.classes].shape[:2]
         anchors = max(1, len(level.anchors))
+        t = torch.zeros(height, width, 1, 4) if level.boxes is None else real[level.boxes]
         t = t.reshape(height, width, anchors, -1)
         boxes.append(_boxes(task, t, level.anchors, model.input.shape[:2]).reshape(-1, 4))
         classes = real[level.classes].reshape(height * width * anchors, -1)
         if task.background:
             score, label = classes.softmax(1)[:, 1:].max(1)
         else:
-            score, label = classes.sigmoid().max(1)
+            score, label = (classes.softmax(1) if task.softmax else classes.sigmoid()).max(1)
         if level.objectness is not None:
-            score = score * real[level.objectness].reshape(-1).sigmoid()
+            gate = real[level.objectness].reshape(-1).sigmoid()
+            score = gate**0.6 * score**0.4 if task.decoding == "fastestdet" else score * gate
         scores.append(score)
         labels.append(label)
     box, score, label = torch.cat(boxes), torch.cat(scores), torch.cat(labels)
@@ -62,14 +65,26 @@ def _boxes(task: Detection, t: torch.Tensor, anchors: Any, image: tuple[int, ...
     grid = torch.stack([x, y], 2).double()[:, :, None]
     sides = torch.tensor(anchors or [(1.0, 1.0)], dtype=torch.float64)
     if task.decoding == "yolov8":
-        bins = t.reshape(height, width, 1, 4, 16).softmax(4)
-        left_top, right_bottom = (bins @ torch.arange(16).double()).chunk(2, 3)
-        centre = grid + 0.5
-        return torch.cat([(centre - left_top) * stride, (centre + right_bottom) * stride], 3)
+        bins = t.reshape(height, width, 1, 4, -1).softmax(4)
+        t = bins @ torch.arange(bins.shape[4]).double()
+    if task.decoding in ("yolov8", "distances"):
+        unit = sides if anchors else stride
+        centre = (grid + 0.5) * stride
+        return torch.cat([centre - t[..., :2] * unit, centre + t[..., 2:] * unit], 3)
+    if task.decoding == "cells":
+        return torch.cat([grid * stride, (grid + 1) * stride], 3)
     if task.decoding == "yolox":
         centre, size = (t[..., :2] + grid) * stride, t[..., 2:].exp() * stride
     elif task.decoding == "yolov3":
         centre, size = (t[..., :2].sigmoid() + grid) * stride, t[..., 2:].exp() * sides
+    elif task.decoding == "yolov5":
+        t = t.sigmoid()
+        centre, size = (t[..., :2] * 2 - 0.5 + grid) * stride, (t[..., 2:] * 2) ** 2 * sides
+    elif task.decoding == "linear":
+        unit = sides if anchors else stride
+        centre, size = (grid + 0.5) * stride + t[..., :2] * unit, t[..., 2:] * unit
+    elif task.decoding == "fastestdet":
+        centre, size = (t[..., :2].tanh() + grid) * stride, t[..., 2:].sigmoid() * sides
     else:
         if task.box_order == "yxhw":
             ty, tx, th, tw = t.unbind(3)

@@ -1,13 +1,18 @@
-"""What the last convolutions of a detection mean: which are boxes, objectness and classes of which grid."""
+"""What the last convolutions of a detection mean: the family that they and the file's decoding show."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from edgemeta.model.tasks import WITH_ANCHORS
 from edgemeta.toolchain.importer.heads.ends import End
-from edgemeta.toolchain.importer.heads.task_settings import Anchors, Decoding, TaskSettings
-
-BINS = 64
-"""Box channels of YOLOv8: four distances of 16 numbers."""
+from edgemeta.toolchain.importer.heads.families import FAMILIES, Family
+from edgemeta.toolchain.importer.heads.formula import Formula, Grid, read_formula
+from edgemeta.toolchain.importer.heads.layouts import Part, Split, listed
+from edgemeta.toolchain.importer.heads.probe import Probe
+from edgemeta.toolchain.importer.heads.tail import POST_PROCESS
+from edgemeta.toolchain.importer.heads.task_settings import Anchors, TaskSettings
+from edgemeta.toolchain.importer.network import Network
 
 
 class HeadError(Exception):
@@ -16,32 +21,35 @@ class HeadError(Exception):
 
 @dataclass(frozen=True)
 class Level:
-    """One grid: its ends, the anchors of a cell, and its stride in pixels (None: input divided by grid).
+    """One grid: its outputs, the anchors of a cell, and its stride in pixels (None: input divided by grid)."""
 
-    joined: all numbers of an anchor are in one convolution, channels box, objectness, classes. first_class: 1 if class
-    0 is a background whose score is not used, and to be left out.
-    """
-
-    boxes: End
-    objectness: End | None
-    classes: End
+    boxes: Part | None
+    objectness: Part | None
+    classes: Part
     anchors: Anchors
     stride: tuple[float, float] | None
-    joined: bool = False
-    first_class: int = 0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its outputs: boxes, objectness, classes."""
+        return tuple(part for part in (self.boxes, self.objectness, self.classes) if part)
 
 
 @dataclass(frozen=True)
 class Heads:
-    """The levels, from the finest grid to the coarsest; how many labels they tell apart."""
+    """The levels, from the finest grid to the coarsest; how many labels they tell apart.
 
-    decoding: Decoding
+    notes: what was recognized, and what was left out.
+    """
+
+    family: Family
+    formula: Formula
     levels: tuple[Level, ...]
     labels: int
-    background: bool = False
+    notes: tuple[str, ...]
 
 
-def heads_of(ends: tuple[End, ...], settings: TaskSettings) -> Heads:
+def heads_of(graph: Network, ends: tuple[End, ...], settings: TaskSettings) -> Heads:
     """Recognize the levels of a detection. Raises HeadError."""
     grids: dict[tuple[int, int], list[End]] = {}
     for end in ends:
@@ -50,28 +58,184 @@ def heads_of(ends: tuple[End, ...], settings: TaskSettings) -> Heads:
     ordered = [level for ends in finest_first for level in _apart(ends)]
     if not ordered:
         raise HeadError("the outputs do not come from convolutions by operations that a decoding is made of")
-    decoding = settings.decoding or _recognized(ordered, settings)
-    _check_settings(decoding, settings, len(ordered))
-    anchors = settings.anchors or ((),) * len(ordered)
-    strides = settings.strides or (None,) * len(ordered)
-    levels, counts, background = [], set(), False
-    for level_ends, level_anchors, stride in zip(ordered, anchors, strides, strict=True):
-        match decoding:
-            case "yolox":
-                level, count = _yolox(level_ends, stride), 0
-                count = level.classes.shape[2]
-            case "yolov8":
-                level = _yolov8(level_ends, stride)
-                count = level.classes.shape[2]
-            case "yolov3":
-                level, count = _yolov3(level_ends, level_anchors, stride)
-            case "ssd":
-                level, count, background = _ssd(level_ends, level_anchors, stride, settings)
-        levels.append(level)
-        counts.add(count)
-    if len(counts) != 1:
-        raise HeadError(f"the grids have {', '.join(map(str, sorted(counts)))} classes, expected the same number")
-    return Heads(decoding, tuple(levels), counts.pop(), background)
+    finder = _Finder(graph, ordered, settings)
+    found = finder.by_decoding() or finder.by_ends()
+    if found is None:
+        raise HeadError(finder.reason())
+    family, formula, splits, read = found
+    return finder.heads(family, formula, splits, read)
+
+
+_Found: TypeAlias = tuple[Family, Formula, tuple[Split, ...], tuple[Grid, ...]]
+
+
+class _Finder:
+    """Tries the families on the grids of a network. grids: the convolutions of each, the finest first."""
+
+    def __init__(self, graph: Network, grids: list[list[End]], settings: TaskSettings) -> None:
+        self.graph, self.grids, self.settings = graph, grids, settings
+        self.probe = Probe(graph, [end for ends in grids for end in ends])
+
+    def by_decoding(self) -> _Found | None:
+        """The family whose formula the file computes."""
+        for family, splits in self._trials():
+            rule = family.rule if family.formula.decoding in WITH_ANCHORS else None
+            if splits[0].boxes is None or (rule is not None and rule(self.probe.image, splits) is None):
+                continue
+            read = read_formula(self.probe, [split.candidates for split in splits], _wanted(family, splits))
+            if read is not None and family.origin in (None, read[0].origin):
+                return family, read[0], splits, self._given(read[1], read[0], is_read=True)
+        return None
+
+    def by_ends(self) -> _Found | None:
+        """The family of a file that ends with its convolutions, or with what the settings say of them."""
+        settings, decoding = self.settings, self.settings.decoding
+        for family, splits in self._trials():
+            if decoding is None and self._decodes(splits):
+                continue  # in a way that is none of the families'
+            ruled = family.rule(self.probe.image, splits) if family.rule else None
+            if family.rule is not None and ruled is None and decoding is None:
+                continue
+            if settings.anchors and family.formula.decoding in WITH_ANCHORS:
+                if len(settings.anchors) != len(splits):
+                    raise HeadError(f"has {len(splits)} grids, found anchors for {len(settings.anchors)}")
+                if any(len(each) != split.anchors for each, split in zip(settings.anchors, splits, strict=True)):
+                    continue
+                strides = [grid.stride for grid in ruled] if ruled else [None] * len(splits)
+                ruled = tuple(Grid(*each) for each in zip(settings.anchors, strides, strict=True))
+            elif ruled is None and decoding and family.formula.decoding not in WITH_ANCHORS:
+                ruled = tuple(Grid((), None) for _ in splits)
+            if ruled is not None and (family.is_by_ends or decoding or (settings.anchors and family.takes_anchors)):
+                formula = replace(_wanted(family, splits), box_order=settings.box_order)
+                return family, formula, splits, self._given(ruled, formula, is_read=False)
+        return None
+
+    def _trials(self) -> Iterator[tuple[Family, tuple[Split, ...]]]:
+        for family in FAMILIES:
+            if self.settings.decoding in (None, family.formula.decoding):
+                for count in family.counts:
+                    found = [family.layout(ends, self.probe, count) for ends in self.grids]
+                    splits = tuple(split for split in found if split)
+                    lost = [ends for ends, split in zip(self.grids, found, strict=True) if split is None]
+                    is_whole = bool(splits) and all(len(ends) < len(splits[0].ends) for ends in lost)
+                    if is_whole and len({split.count for split in splits}) == 1:
+                        yield family, splits
+
+    def _decodes(self, splits: Sequence[Split]) -> bool:
+        """Whether the file makes something else of the numbers of boxes than it was given."""
+        for split in splits:
+            if split.boxes is not None:
+                end, channels = split.candidates.end, split.candidates.channels[0]
+                kept = self.probe.kept(end)[list(channels)]
+                if not kept.any() and self.probe.follows(end):
+                    return True
+        return False
+
+    def _given(self, grids: tuple[Grid, ...], formula: Formula, *, is_read: bool) -> tuple[Grid, ...]:
+        """The grids with the anchors and strides of the settings. Raises HeadError where those do not fit."""
+        anchors, strides = self.settings.anchors, self.settings.strides
+        for what, given in (("anchors", anchors), ("strides", strides)):
+            if given and len(given) != len(grids):
+                raise HeadError(f"has {len(grids)} grids, found {what} for {len(given)}")
+        if anchors and formula.decoding not in WITH_ANCHORS:
+            raise HeadError(f"decoding {formula.decoding} has no anchors, found --anchors")
+        if anchors and is_read:
+            for mine, grid in zip(anchors, grids, strict=True):
+                flat = [side for pair in mine for side in pair], [side for pair in grid.anchors for side in pair]
+                if len(flat[0]) != len(flat[1]) or any(abs(a - b) > 0.02 * b + 0.5 for a, b in zip(*flat, strict=True)):
+                    raise HeadError(f"the file decodes with anchors {_shown(grid.anchors)}, found {_shown(mine)}")
+        return (
+            tuple(replace(grid, stride=each) for grid, each in zip(grids, strides, strict=True)) if strides else grids
+        )
+
+    def heads(self, family: Family, formula: Formula, splits: tuple[Split, ...], grids: tuple[Grid, ...]) -> Heads:
+        """The levels of a family. Raises HeadError."""
+        count, first, passed = splits[0].count, 0, splits[0].classes.end.passed
+        background = formula.background
+        if formula.decoding == "ssd":
+            has_background = self._has_background(family, splits[0])
+            is_shared = "Softmax" in passed or not {"Sigmoid", POST_PROCESS} & passed
+            background = has_background and is_shared
+            first = int(has_background and not background)
+            count -= has_background
+        elif background:
+            count -= 1
+        levels = []
+        for split, grid in zip(splits, grids, strict=True):
+            classes = split.classes
+            if first:
+                channels = tuple(a * split.count + i for a in range(split.anchors) for i in range(1, split.count))
+                classes = Part(classes.end, channels)
+            levels.append(Level(split.boxes, split.objectness, classes, grid.anchors, grid.stride))
+        used = {end for split in splits for end in split.ends}
+        left = [end for ends in self.grids for end in ends if end not in used]
+        notes = [f"recognized {family.name}: decoding {formula.decoding}"]
+        if left:
+            notes.append(f"left out, as they are neither boxes nor scores: {listed(left)}")
+        return Heads(family, replace(formula, background=background), tuple(levels), count, tuple(notes))
+
+    def _has_background(self, family: Family, split: Split) -> bool:
+        """Whether class 0 of an SSD is no object. Raises HeadError if nothing says so."""
+        labels = self.settings.labels or family.labels
+        if labels is not None:
+            return split.count == len(labels) + 1
+        for node in self.graph.nodes:
+            if node.op == POST_PROCESS:
+                return split.count == int(node.attributes.get("num_classes", split.count - 1)) + 1
+        if "Softmax" in split.classes.end.passed:
+            return True
+        raise HeadError("labels are needed to know whether the classes have a background: --labels")
+
+    def reason(self) -> str:
+        """Why nothing was found, and what would help."""
+        settings, counts = self.settings, [len(ends) for ends in self.grids]
+        ends = [end for each in self.grids for end in each]
+        if settings.decoding in WITH_ANCHORS and not settings.anchors:
+            count = len(self.grids)
+            return f"decoding {settings.decoding} needs the anchors of its {count} grids, finest first: --anchors"
+        if settings.anchors and len(settings.anchors) != len(counts):
+            return f"has {len(counts)} grids, found anchors for {len(settings.anchors)}"
+        if settings.anchors and set(counts) == {1} and not _is_joined(ends, len(settings.anchors[0])):
+            return (
+                f"a grid has {listed(ends[:1])}, expected one convolution of 5 + labels channels for each of "
+                f"{len(settings.anchors[0])} anchors"
+            )
+        raw = [end for end in ends if not self._decodes_end(end)]
+        if len(raw) < len(ends):
+            return (
+                f"the file computes boxes of {listed(ends)} in a way that is none of {_names()}; "
+                "--decoding says that it is one nevertheless"
+            )
+        if counts == [1] and "Softmax" in ends[0].passed:
+            return f"one map of scores, {listed(ends)}, with more than an eighth of the image's rows: labels of pixels"
+        if all(count == 1 for count in counts) and any(_is_joined(ends, anchors) for anchors in range(1, 10)):
+            return f"decoding yolov3 needs the anchors of its {len(counts)} grids, finest first: --anchors"
+        if all(count == 2 for count in counts) and not settings.anchors:
+            return f"two convolutions for each grid, {listed(ends)}, as in SSD: its anchors are needed, --anchors"
+        return f"its last convolutions are {listed(ends)}"
+
+    def _decodes_end(self, end: End) -> bool:
+        return "Softmax" not in end.passed and not self.probe.shown(end).any() and self.probe.follows(end)
+
+
+def _wanted(family: Family, splits: Sequence[Split]) -> Formula:
+    """The family's formula, with the number of bins that the channels show."""
+    split, formula = splits[0], family.formula
+    if formula.decoding != "yolov8" or split.boxes is None:
+        return formula
+    return replace(formula, bins=len(split.candidates.channels[0]) // 4)
+
+
+def _is_joined(ends: Sequence[End], anchors: int) -> bool:
+    return all(end.shape[2] % anchors == 0 and end.shape[2] // anchors > 5 for end in ends)
+
+
+def _names() -> str:
+    return ", ".join(family.name for family in FAMILIES)
+
+
+def _shown(anchors: Anchors) -> str:
+    return " ".join(f"{across:g},{down:g}" for across, down in anchors) or "of the strides"
 
 
 def _apart(ends: list[End]) -> list[list[End]]:
@@ -83,100 +247,3 @@ def _apart(ends: list[End]) -> list[list[End]]:
     if len(by_channels) == 1 or len(times) > 1:
         return [ends]
     return [list(level) for level in zip(*by_channels.values(), strict=True)]
-
-
-def _recognized(grids: list[list[End]], settings: TaskSettings) -> Decoding:
-    """The decoding that the channels show. Raises HeadError."""
-    channels = [sorted(end.shape[2] for end in ends) for ends in grids]
-    if all(len(each) == 3 and 1 in each and 4 in each for each in channels):
-        return "yolox"
-    if all(len(each) == 2 for each in channels):
-        if settings.anchors:
-            return "ssd"
-        if all(BINS in each for each in channels):
-            return "yolov8"
-        raise HeadError(
-            f"two convolutions for each grid, {_listed(grids)}, as in SSD: its anchors are needed, --anchors"
-        )
-    if all(len(each) == 1 for each in channels):
-        if any("Pow" in ends[0].passed for ends in grids):
-            raise HeadError(
-                "squares sizes of boxes as YOLOv5 and YOLOv7 do, which is not supported; expected the decoding of "
-                "YOLOX, YOLOv3, YOLOv8 or SSD"
-            )
-        return "yolov3"
-    raise HeadError(f"its last convolutions are {_listed(grids)}")
-
-
-def _check_settings(decoding: Decoding, settings: TaskSettings, count: int) -> None:
-    wants_anchors = decoding in ("yolov3", "ssd")
-    if wants_anchors and not settings.anchors:
-        raise HeadError(f"decoding {decoding} needs the anchors of its {count} grids, finest first: --anchors")
-    if settings.anchors and not wants_anchors:
-        raise HeadError(f"decoding {decoding} has no anchors, found --anchors")
-    for what, given in (("anchors", settings.anchors), ("strides", settings.strides)):
-        if given and len(given) != count:
-            raise HeadError(f"has {count} grids, found {what} for {len(given)}")
-
-
-def _yolox(ends: list[End], stride: tuple[float, float] | None) -> Level:
-    """Boxes of 4 channels, objectness of 1, classes: of equal ones in this order."""
-    rest = list(ends)
-    boxes, objectness = _taken(rest, 4), _taken(rest, 1)
-    if boxes is None or objectness is None or len(rest) != 1:
-        raise HeadError(f"a grid has {_listed([ends])}, expected boxes of 4 channels, objectness of 1, and classes")
-    return Level(boxes, objectness, rest[0], (), stride)
-
-
-def _yolov8(ends: list[End], stride: tuple[float, float] | None) -> Level:
-    rest = list(ends)
-    boxes = _taken(rest, BINS)
-    if boxes is None or len(rest) != 1:
-        raise HeadError(f"a grid has {_listed([ends])}, expected boxes of {BINS} channels, and classes")
-    return Level(boxes, None, rest[0], (), stride)
-
-
-def _yolov3(ends: list[End], anchors: Anchors, stride: tuple[float, float] | None) -> tuple[Level, int]:
-    """One convolution of 5 + labels channels for each anchor."""
-    channels = ends[0].shape[2]
-    if len(ends) != 1 or channels % len(anchors) or channels // len(anchors) < 6:
-        raise HeadError(
-            f"a grid has {_listed([ends])}, expected one convolution of 5 + labels channels for each of "
-            f"{len(anchors)} anchors"
-        )
-    return Level(ends[0], None, ends[0], anchors, stride, joined=True), channels // len(anchors) - 5
-
-
-def _ssd(
-    ends: list[End], anchors: Anchors, stride: tuple[float, float] | None, settings: TaskSettings
-) -> tuple[Level, int, bool]:
-    """Boxes of 4 channels for each anchor; classes, with a background if there is one more than labels are given."""
-    rest = list(ends)
-    boxes = _taken(rest, 4 * len(anchors))
-    if boxes is None or len(rest) != 1 or rest[0].shape[2] % len(anchors):
-        raise HeadError(
-            f"a grid has {_listed([ends])}, expected boxes of {4 * len(anchors)} channels, 4 for each of "
-            f"{len(anchors)} anchors, and classes"
-        )
-    classes, count = rest[0], rest[0].shape[2] // len(anchors)
-    if settings.labels is None:
-        raise HeadError("labels are needed to know whether the classes have a background: --labels")
-    has_background = count == len(settings.labels) + 1
-    is_independent = "Sigmoid" in classes.passed
-    level = Level(boxes, None, classes, anchors, stride, first_class=int(has_background and is_independent))
-    return level, count - has_background, has_background and not is_independent
-
-
-def _taken(ends: list[End], channels: int) -> End | None:
-    """Take the first end of so many channels out of a list, first of all one that is no score."""
-    alike = [end for end in ends if end.shape[2] == channels]
-    alike.sort(key=lambda end: "Sigmoid" in end.passed)
-    if not alike:
-        return None
-    ends.remove(alike[0])
-    return alike[0]
-
-
-def _listed(grids: Iterable[list[End]]) -> str:
-    parts = (f"{end.tensor!r} ({'x'.join(map(str, end.shape))})" for ends in grids for end in ends)
-    return ", ".join(list(parts)[:12])

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from edgemeta.model.tasks import Decoding
+
 TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding"]
-Decoding: TypeAlias = Literal["yolox", "yolov3", "yolov8", "ssd"]
 Anchors: TypeAlias = tuple[tuple[float, float], ...]
 
 

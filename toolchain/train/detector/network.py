@@ -63,6 +63,7 @@ def _add_head(net: NetworkBuilder, x: str, channels: int, task: Detection, level
 
 def outputs_of(level: DetectionLevel) -> tuple[str, str, str]:
     """Names of a level's boxes, objectness and classes."""
+    assert level.boxes is not None
     assert level.objectness is not None
     return level.boxes, level.objectness, level.classes
 

@@ -1,0 +1,106 @@
+"""Puts numbers into a file's own decoding and looks at what comes out of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemeta.tasks.numbers import Float64, sigmoid
+from edgemeta.toolchain.importer.heads.ends import End
+from edgemeta.toolchain.importer.heads.tail import Tail
+from edgemeta.toolchain.importer.network import Array, Network
+
+_SAME = 1e-9
+"""Numbers that differ by no more, of the greater one, did not follow from what was changed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What four numbers of some tensor are, if the numbers of one candidate are 0, and if they are `numbers`."""
+
+    numbers: Float64
+    zero: Float64
+    found: Float64
+
+
+class Probe:
+    """The decoding of a file, fed with random numbers of a fixed seed, -1 .. 1, in the place of its convolutions."""
+
+    def __init__(self, graph: Network, ends: Sequence[End]) -> None:
+        self._tail = Tail(graph, [end.tensor for end in ends])
+        self._outputs = graph.outputs
+        self.image = graph.input_shape[2:]
+        self.is_rounded = bool(graph.quantization)
+        rng = np.random.default_rng(38)
+        self._values = {end.tensor: rng.uniform(-1, 1, _stored(end)) for end in ends}
+        self._base = self._tail.run(self._values)
+        self._seen: dict[object, list[Response]] = {}
+
+    def responses(self, end: End, cell: tuple[int, int], channels: Sequence[int]) -> list[Response]:
+        """Four elements of tensors that follow from these numbers of a cell (row, column), the last tensors first."""
+        key = (end.tensor, cell, tuple(channels))
+        if key not in self._seen:
+            made, numbers = self._changed(end, cell, channels, 0.0)
+            self._seen[key] = [
+                Response(numbers, made[name].ravel()[places], self._base[name].ravel()[places])
+                for name, places in reversed(list(self._differences(made)))
+                if len(places) == 4
+            ]
+        return self._seen[key]
+
+    def is_score(self, end: End, channel: int = 0) -> bool:
+        """Whether a number is a score of its own: somewhere its sigmoid is what alone follows from it."""
+        made, (number,) = self._changed(end, (0, 0), [channel], 0.0)
+        wanted = 1 / (1 + np.exp(-number))
+        return any(
+            len(places) == 1 and np.isclose(self._base[name].ravel()[places[0]], wanted)
+            for name, places in self._differences(made)
+        )
+
+    def kept(self, end: End) -> NDArray[np.bool_]:
+        """Which channels [C] of a convolution are in the outputs as they are; the others went through a function."""
+        numbers, together = self._seen_of(end)
+        kept: NDArray[np.bool_] = np.isin(numbers, together)
+        return kept
+
+    def shown(self, end: End) -> NDArray[np.bool_]:
+        """Which channels [C] of a convolution are in the outputs as they are, or as their sigmoids."""
+        numbers, together = self._seen_of(end)
+        shown: NDArray[np.bool_] = np.isin(numbers, together) | np.isin(sigmoid(numbers), together)
+        return shown
+
+    def _seen_of(self, end: End) -> tuple[Float64, Float64]:
+        """The numbers of the first cell, and all elements of the outputs that follow from them."""
+        made, numbers = self._changed(end, (0, 0), range(end.shape[2]), 0.0)
+        seen = [self._base[name].ravel()[places] for name, places in self._differences(made) if name in self._outputs]
+        return numbers, np.concatenate([np.empty(0), *seen])
+
+    def follows(self, end: End) -> bool:
+        """Whether something of the outputs could be computed from a convolution."""
+        made, _ = self._changed(end, (0, 0), range(end.shape[2]), 0.0)
+        return any(name in self._outputs for name in made)
+
+    def _changed(
+        self, end: End, cell: tuple[int, int], channels: Sequence[int], value: float
+    ) -> tuple[dict[str, Array], Float64]:
+        """The tensors that follow if these numbers of a cell have one value, and the numbers they have otherwise."""
+        values = self._values[end.tensor].copy()
+        row, column = cell
+        place = (0, row, column, list(channels)) if end.channels_last else (0, list(channels), row, column)
+        numbers = values[place].copy()
+        values[place] = value
+        return self._tail.run({end.tensor: values}, {**self._base, **self._values}), numbers
+
+    def _differences(self, made: dict[str, Array]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Tensors and which of their elements, counted through, are others than with the random numbers."""
+        for name, value in made.items():
+            base = self._base.get(name)
+            if base is not None and base.shape == value.shape:
+                scale = np.maximum(np.abs(base), np.abs(value))
+                yield name, (~(np.abs(base - value) <= _SAME * scale)).ravel().nonzero()[0]
+
+
+def _stored(end: End) -> tuple[int, ...]:
+    height, width, channels = end.shape
+    return (1, height, width, channels) if end.channels_last else (1, channels, height, width)
