@@ -32,7 +32,7 @@ _path = click.Path(path_type=Path)
 @click.option("--task", type=click.Choice(get_args(TaskName)), help="What the outputs mean, if not recognized.")
 @click.option("--outputs", metavar="NAME,...", help="Tensors of the file at which the network ends.")
 @click.option("--decoding", type=click.Choice(get_args(Decoding)), help="Of a detection, if not recognized.")
-@click.option("--anchors", metavar="W,H ...;...", help="In pixels, finest grid first, if the file does not show them.")
+@click.option("--anchors", metavar="W,H ...;...", help="In pixels, finest grid first, if the file has none.")
 @click.option("--strides", metavar="S ...", help="Pixels from cell to cell, of each grid. Default image / grid.")
 @click.option("--box-order", type=click.Choice(["xywh", "yxhw"]), help="Of ssd: yxhw for TensorFlow. Default xywh.")
 @click.option("--score-threshold", type=float, help="Least score of an object, or of a label that is present.")
@@ -47,9 +47,10 @@ def import_(file: Path, out: Path, settings_file: Path | None, as_json: bool, **
     A float network becomes a float model, for `edgemeta quantize`. An int8 network (TFLite, or ONNX with QuantizeLinear
     and DequantizeLinear) keeps its integers and becomes a model that runs.
 
-    The network takes (pixel - mean) / std with pixels 0 to 255. Its task is recognized: a classification, or a detection
-    of one of 20 families with what it usually takes for an image; or --task states it. A YAML file has the same keys as the options,
-    with _ for -: --settings, or FILE.yaml beside FILE; options count more. Operators, keys: docs/import.md.
+    The network takes (pixel - mean) / std with pixels 0 to 255. Its task is recognized: a classification, or one of 20
+    families of detections with what it usually takes for an image; or --task states it. A YAML file has the same keys
+    as the options, with _ for -: --settings, or FILE.yaml beside FILE; options count more. Operators, keys:
+    docs/import.md.
 
     \b
     Examples:
