@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
 from benchmarks.topologies import Network
 from edgemeta.model import reference
@@ -415,9 +416,8 @@ def test_ultra_face_has_the_anchors_of_its_project(tmp_path: Path) -> None:
 
 def test_joined_convolutions_of_an_integer_file_are_split(tmp_path: Path) -> None:
     """Each part has the integers and scales of its channels; boxes and scores are near those of ONNX Runtime."""
-    quantization = pytest.importorskip("onnxruntime.quantization")
 
-    class Images(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
+    class Images(CalibrationDataReader):  # type: ignore[misc]
         left = 1
 
         def get_next(self) -> dict[str, Array] | None:
@@ -427,11 +427,11 @@ def test_joined_convolutions_of_an_integer_file_are_split(tmp_path: Path) -> Non
     path = tmp_path / "int8.onnx"
     net = Network("small", SIDE, 5)
     net.write(tmp_path / "small.onnx", *anchored("yolov5")(net))
-    quantization.quantize_static(
+    quantize_static(
         str(tmp_path / "small.onnx"),
         str(path),
         Images(),
-        quant_format=quantization.QuantFormat.QDQ,
+        quant_format=QuantFormat.QDQ,
         per_channel=True,
         op_types_to_quantize=["Conv"],
     )
