@@ -287,7 +287,7 @@ class Tail:
                 self._keep(node, self._fixed)
 
     def run(self, values: Mapping[str, Array], before: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """All tensors that follow from values of ends, in order, those included.
+        """All tensors [...] that follow from values [...] of ends, in order, those included.
 
         before: tensors of another run; what does not follow from the values is as there.
         """
