@@ -99,7 +99,7 @@ class Builder:
         self.values: dict[str, Value] = {graph.input: image if graph.input_order == "chw" else Pixels(image)}
         self.layers: dict[str, FloatLayer] = {}
         self._shapes: dict[str, Shape] = {INPUT: (height, width, channels)}
-        self.notes: list[str] = []
+        self.notes: list[str] = list(graph.notes)
         self.problems: list[str] = []
         self._lost: set[str] = set()
         self._origins: dict[str, Node] = {}

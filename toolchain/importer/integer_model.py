@@ -20,6 +20,11 @@ from edgemeta.toolchain.importer.pixels import Pixels
 _LEAST_LEVELS = 128
 """Input integers that 256 pixel values must give at least; fewer mean that the range of the pixels is another."""
 
+_USUAL = ((0.0, 255.0), (127.5, 127.5), (128.0, 128.0), (0.0, 1.0), (128.0, 1.0))
+"""Mean and deviation of pixels of 0 to 1, -1 to 1, and as they are, unsigned and signed."""
+_STEPS_OFF = 2
+"""Steps by which the end of the range may differ."""
+
 
 def integer_model(
     path: Path, made: IntegerNetwork, pixels: Pixels, task: Task, name: str, provenance: Mapping[str, object]
@@ -49,8 +54,19 @@ def _table(path: Path, kind: TensorType, pixels: Pixels) -> NDArray[np.int8] | N
     levels = min(len(np.unique(row)) for row in integers)
     if levels < _LEAST_LEVELS:
         least, most = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
+        mean, deviation = _fitting(kind)
         raise ImportedFileError(
             f"{path}: its input holds {least:.4g} to {most:.4g}, of which pixels by --mean and --std use {levels} of "
-            f"256 steps: expected (pixel - mean) / std in this range"
+            f"256 steps: expected (pixel - mean) / std in this range, such as --mean {mean:g} --std {deviation:g}"
         )
     return integers
+
+
+def _fitting(kind: TensorType) -> tuple[float, float]:
+    """Mean and deviation that give pixels 0 to 255 the whole range of an input: the usual ones if they are as near.
+
+    Pixel p becomes the integer p + lo where (p - mean) / deviation = scale * (p + lo - zero_point).
+    """
+    mean, deviation = float(kind.zero_point - kind.lo), 1 / kind.scale
+    near = (pair for pair in _USUAL if max(abs(pair[0] - mean), abs(pair[1] - deviation)) <= _STEPS_OFF * pair[1] / 255)
+    return next(near, (mean, float(f"{deviation:.4g}")))

@@ -31,12 +31,15 @@ from edgemeta.toolchain.errors import ImportedFileError, QuantizeError
 from edgemeta.toolchain.importer.builder import Imported, UnsupportedError
 from edgemeta.toolchain.importer.joined_tables import join_tables
 from edgemeta.toolchain.importer.network import Network, Quantization
+from edgemeta.toolchain.importer.wide_weights import within_int8
 from edgemeta.toolchain.quantize.blocks import renamed
 from edgemeta.toolchain.quantize.lower import Node, Numbers, Policy, bounds, lower
 from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
 
 _UNIT = 127
 """The integer weight of a factor that the file has no integers of."""
+_MOST_STEPS = 255
+"""Greatest distance of a uint8 weight from its zero point."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ class _FromFile(Policy):
         """As Policy; raises UnsupportedError, too."""
         layer, (source,) = self.layer, node.sources
         assert isinstance(layer, Weighted)
-        weights, bias = self._integers(layer, source)
+        weights, bias = self._integers(layer, source, node.is_raw)
         if not node.is_raw:
             units = source.scale * weights.scale
             requantize = multiplier_for(units / node.out.scale, node.lo, node.hi, layer.name)
@@ -168,7 +171,9 @@ class _FromFile(Policy):
         scale = source.scale * (float(weights.scale[0]) if weights.scale.shape == (1,) else 1.0)
         return Numbers(weights, bias, None, TensorType(node.out.shape, 32, scale=scale))
 
-    def _integers(self, layer: Weighted[Float32], source: TensorType) -> tuple[FixedWeights, NDArray[np.int32] | None]:
+    def _integers(
+        self, layer: Weighted[Float32], source: TensorType, is_raw: bool
+    ) -> tuple[FixedWeights, NDArray[np.int32] | None]:
         origin, known = self.imported.origins.get(layer.name), self.network.quantization
         if origin is None:
             raise UnsupportedError("it is a part of a layer of the file, whose integers cannot be split yet")
@@ -184,15 +189,16 @@ class _FromFile(Policy):
         per_output = weight.scale.reshape(-1, *[1] * (layer.weights.ndim - 1))
         exact = layer.weights.astype(np.float64) / per_output
         integers = np.rint(exact)
-        if np.abs(exact - integers).max() > 1e-3 or integers.min() < -128 or integers.max() > 127:
+        if np.abs(exact - integers).max() > 1e-3 or np.abs(integers).max() > _MOST_STEPS:
             raise UnsupportedError(
-                f"weights of {integers.min():g} to {integers.max():g} steps from their zero point, expected int8"
+                f"weights of {integers.min():g} to {integers.max():g} steps from their zero point, expected whole "
+                f"numbers of at most {_MOST_STEPS}"
             )
-        units = source.scale * weight.scale
-        values = FixedWeights(integers.astype(np.int8), 8, weight.scale.copy())
+        narrow, steps = within_int8(integers, is_one=is_raw and len(weight.scale) == 1)
+        values = FixedWeights(narrow, 8, weight.scale * steps)
         stored = known.get(origin.inputs[2]) if len(origin.inputs) > 2 else None
-        bias = self._bias(layer, units, _chosen(stored, chosen) if stored and chosen is not None else stored)
-        return values, bias
+        stored = _chosen(stored, chosen) if stored and chosen is not None else stored
+        return values, self._bias(layer, source.scale * values.scale, stored)
 
     def _bias(
         self, layer: Weighted[Float32], units: NDArray[np.float64], stored: Quantization | None

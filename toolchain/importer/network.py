@@ -60,7 +60,7 @@ class Network:
     """A network with one image as input.
 
     shapes: of every tensor that has a known one. quantization: of the tensors that the file stores in integers;
-    constants hold their real numbers.
+    constants hold their real numbers. notes: what the file has that is left out.
     """
 
     name: str
@@ -72,3 +72,11 @@ class Network:
     shapes: Mapping[str, tuple[int, ...]]
     input_order: Order = "chw"
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+SIXTEEN_BITS = (
+    "its activations have 16 bits, which no integer layer here has: imported as the float network that its integers "
+    "represent, for edgemeta quantize"
+)
+"""Note on a network whose integers are not kept."""

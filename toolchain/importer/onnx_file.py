@@ -12,8 +12,9 @@ import numpy as np
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.heads.ends import require_tensors
-from edgemeta.toolchain.importer.network import ImageShape, Network, Node, Quantization
-from edgemeta.toolchain.importer.qdq import QuantizedFormError, take_out
+from edgemeta.toolchain.importer.network import SIXTEEN_BITS, ImageShape, Network, Node, Quantization
+from edgemeta.toolchain.importer.other_forms import QuantizedFormError
+from edgemeta.toolchain.importer.qdq import take_out
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
@@ -47,29 +48,29 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     name, shape = _input_of(proto, path, size)
     _set_outputs(proto, path, outputs)
     try:
-        slim, quantization = in_child(lambda: _slim(proto, name, shape), _MEMORY + 16 * length, _SECONDS)
+        slim, quantization, is_wide = in_child(lambda: _slim(proto, name, shape), _MEMORY + 16 * length, _SECONDS)
         plain = _plain(onnx.load_from_string(slim), name, shape)
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
     if isinstance(quantization, str):
         raise ImportedFileError(f"{path}: {quantization}")
-    return replace(plain, quantization=quantization)
+    return replace(plain, quantization=quantization, notes=(SIXTEEN_BITS,) if is_wide else ())
 
 
-def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Quantization] | str]:
-    """The simplified network, and how its tensors are quantized, or why that is not read."""
+def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Quantization] | str, bool]:
+    """The simplified network, how its tensors are quantized, or why that is not read, and if they have 16 bits."""
     import onnx
     import onnxslim
 
     try:
-        quantization = take_out(proto)
+        quantization, is_wide = take_out(proto)
     except QuantizedFormError as error:
-        return b"", str(error)
+        return b"", str(error), False
     skipped = _FUSIONS if quantization else None
     sizes = [f"{name}:{','.join(map(str, shape))}"]
     slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
     slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
-    return slim.SerializeToString(), quantization
+    return slim.SerializeToString(), quantization, is_wide
 
 
 def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:

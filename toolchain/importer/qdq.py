@@ -10,37 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.importer.network import Array, Quantization
+from edgemeta.toolchain.importer.other_forms import QuantizedFormError, in_qdq_form, onnx_constants
 
-_OTHER_FORMS = ("QLinear", "QGemm", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
 _KINDS = (np.int8, np.uint8)
+_WIDE_KINDS = (np.int16, np.uint16)
 
 
-class QuantizedFormError(Exception):
-    """A form of quantization that is not read; the text says which is wanted."""
+def take_out(proto: Any) -> tuple[dict[str, Quantization], bool]:
+    """Change the graph in place. Raises QuantizedFormError.
 
-
-def take_out(proto: Any) -> dict[str, Quantization]:
-    """Change the graph in place; how each tensor is quantized, by its name. Raises QuantizedFormError."""
-    other = next((node for node in proto.graph.node if node.op_type.startswith(_OTHER_FORMS)), None)
-    if other is not None:
-        raise QuantizedFormError(
-            f"{other.op_type} {other.name!r} is of another form of quantization, expected QuantizeLinear and "
-            "DequantizeLinear around float operators (QuantFormat.QDQ), with constant scales"
-        )
+    Gives how each tensor is quantized, by its name, and whether activations have 16 bits: then no tensor is in the
+    list, and the graph is the float network that the integers represent. Other forms are brought into this one before.
+    """
+    in_qdq_form(proto)
     if not any(node.op_type == "DequantizeLinear" for node in proto.graph.node):
-        return {}
-    return _Remover(proto).run()
+        return {}, False
+    remover = _Remover(proto)
+    return remover.run(), remover.is_wide
 
 
 class _Remover:
-    """quantized: what a QuantizeLinear says of its result. same: another name of a tensor."""
+    """quantized: what a QuantizeLinear says of its result. same: another name of a tensor.
+
+    is_wide: a computed tensor has 16 bits.
+    """
 
     def __init__(self, proto: Any) -> None:
         self.graph = proto.graph
-        self.constants = _constants(proto)
+        self.constants = onnx_constants(proto)
         self.known: dict[str, Quantization] = {}
         self.quantized: dict[str, tuple[str, Quantization]] = {}
         self.same: dict[str, str] = {}
+        made = (node for node in self.graph.node if node.op_type == "QuantizeLinear")
+        self.is_wide = any(self._kind(node) in _WIDE_KINDS for node in made)
 
     def run(self) -> dict[str, Quantization]:
         import onnx
@@ -70,7 +72,7 @@ class _Remover:
                 kept.append(onnx.helper.make_node("Identity", [self.same[each.name]], [each.name]))
         del self.graph.node[:]
         self.graph.node.extend(kept)
-        return self.known
+        return {} if self.is_wide else self.known
 
     def _is_output(self, node: Any) -> bool:
         return any(each.name in node.output for each in self.graph.output)
@@ -83,8 +85,11 @@ class _Remover:
         if how.zero_point.size != 1 and source not in self.constants:
             raise QuantizedFormError(f"{node.name!r} has a scale for each channel of a computed tensor, expected one")
         if source in self.constants:  # weights that are stored as float
-            self._store(node.output[0], _integers(self.constants[source], how, _axis(node)))
+            integers = _integers(self.constants[source], how, _axis(node), np.iinfo(self._kind(node)))
+            self._store(node.output[0], integers)
             return []
+        if self.is_wide:
+            return self._float(node, source, how)
         earlier = self.known.setdefault(source, how)
         if (earlier.scale[0], earlier.zero_point[0]) == (how.scale[0], how.zero_point[0]):
             self.quantized[node.output[0]] = source, how
@@ -93,6 +98,17 @@ class _Remover:
         self.known[again] = how
         self.quantized[node.output[0]] = again, how
         return [onnx.helper.make_node("Clip", [source], [again], name=node.name)]
+
+    def _float(self, node: Any, source: str, how: Quantization) -> list[Any]:
+        """In a float network: nothing, or a ReLU where the integers begin at 0: the quantizer leaves it out there."""
+        import onnx
+
+        if how.zero_point[0] != np.iinfo(self._kind(node)).min:
+            self.quantized[node.output[0]] = source, how
+            return []
+        positive = f"{node.output[0]}.positive"
+        self.quantized[node.output[0]] = positive, how
+        return [onnx.helper.make_node("Relu", [source], [positive], name=node.name)]
 
     def _dequantize(self, node: Any) -> None:
         source, result = node.input[0], node.output[0]
@@ -107,17 +123,29 @@ class _Remover:
         else:
             raise QuantizedFormError(f"{node.name!r} reads integers that are computed, expected QuantizeLinear")
 
+    def _zero(self, node: Any) -> Array | None:
+        """Zero point of a node, None for a computed one."""
+        import onnx
+
+        if len(node.input) > 2 and node.input[2]:
+            return self.constants.get(node.input[2])
+        given = next((each.i for each in node.attribute if each.name == "output_dtype"), 0)
+        return np.zeros(1, onnx.helper.tensor_dtype_to_np_dtype(given) if given else np.uint8)
+
+    def _kind(self, node: Any) -> Any:
+        """Of the integers that a QuantizeLinear makes."""
+        zero = self._zero(node)
+        return None if zero is None else zero.dtype
+
     def _how(self, node: Any) -> Quantization:
         """Scale and zero point of a node."""
-        scale = self.constants.get(node.input[1])
-        given = len(node.input) > 2 and bool(node.input[2])
-        zero = self.constants.get(node.input[2]) if given else np.zeros(1, np.uint8)
+        scale, zero = self.constants.get(node.input[1]), self._zero(node)
         if scale is None or zero is None or scale.ndim > 1:
             raise QuantizedFormError(f"{node.name!r} has a computed scale or one for each block, expected constants")
         scales, zeros = scale.ravel().astype(np.float64), zero.ravel()
         if not (np.isfinite(scales).all() and (scales > 0).all()):
             raise QuantizedFormError(f"{node.name!r} has a scale that is not above 0")
-        if node.op_type == "QuantizeLinear" and zeros.dtype not in _KINDS:
+        if node.op_type == "QuantizeLinear" and zeros.dtype not in (*_KINDS, *_WIDE_KINDS):
             raise QuantizedFormError(f"{node.name!r} makes {zeros.dtype}, expected int8 or uint8")
         zeros = np.broadcast_to(zeros, scales.shape)
         return Quantization(scales, zeros.astype(np.int64), zeros.dtype != np.uint8)
@@ -127,16 +155,6 @@ class _Remover:
 
         self.constants[name] = values
         self.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-
-
-def _constants(proto: Any) -> dict[str, Array]:
-    import onnx
-
-    found = {each.name: onnx.numpy_helper.to_array(each) for each in proto.graph.initializer}
-    for node in proto.graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            found[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
-    return found
 
 
 def _axis(node: Any) -> int:
@@ -160,8 +178,7 @@ def _real(stored: Array, how: Quantization, axis: int) -> Array:
     return real
 
 
-def _integers(real: Array, how: Quantization, axis: int) -> Array:
+def _integers(real: Array, how: Quantization, axis: int, limits: Any) -> Array:
     zero, scale = _along(how.zero_point, real, axis), _along(how.scale, real, axis)
-    limits = np.iinfo(np.int8 if how.signed else np.uint8)
     integers: Array = np.clip(np.rint(real / scale) + zero, limits.min, limits.max).astype(limits.dtype)
     return integers

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
-from edgemeta.toolchain.importer.network import Array, ImageShape, Network, Node, Order, Quantization
+from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
 
 IDENTIFIER = b"TFL3"
 """Of every TFLite file, at its fifth byte."""
+ACCELERATORS = ("edgetpu-custom-op", "ethos-u", "NeutronGraph")
+"""Custom operators that hold a program of an accelerator: those of Coral's, Arm's and NXP's compilers."""
 MAX_OPERATIONS, MAX_TENSORS, MAX_NAME, MAX_RANK = 10_000, 100_000, 10_000, 8
 
 _OPTIONS: Mapping[str, str] = {
@@ -62,7 +64,15 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
     try:
         if data[4:8] != IDENTIFIER:
             raise _DamagedError("it has no identifier TFL3")
-        network = _Reader(tflite, data).network(path.stem)
+        reader = _Reader(tflite, data)
+        if made_for := reader.accelerator():
+            raise ImportedFileError(
+                f"{path}: is compiled for an accelerator (custom operator {made_for}), its layers in that one's code: "
+                "import the .tflite file that was given to the compiler"
+            )
+        network = reader.network(path.stem)
+    except ImportedFileError:
+        raise
     except _DamagedError as error:
         raise ImportedFileError(f"{path}: found no TFLite network that can be read ({error})") from None
     except (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
@@ -92,6 +102,13 @@ class _Reader:
         self.constants: dict[str, Array] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.quantization: dict[str, Quantization] = {}
+        self.notes: tuple[str, ...] = ()
+
+    def accelerator(self) -> str:
+        """The custom operator of an accelerator's program, "" where there is none."""
+        count = self._length(self.model.OperatorCodesLength(), "operator codes", MAX_OPERATIONS)
+        custom = [_custom(self.model.OperatorCodes(number)) for number in range(count)]
+        return next((name for name in custom if name in ACCELERATORS), "")
 
     def network(self, name: str) -> Network:
         """All of it."""
@@ -108,8 +125,9 @@ class _Reader:
         count = self._length(self.graph.OperatorsLength(), "operations", MAX_OPERATIONS)
         nodes = [self._node(self.graph.Operators(i), i) for i in range(count)]
         results = tuple(dict.fromkeys(self.names[i] for i in outputs))
+        kept = self._unfolded(nodes)
         return Network(
-            name, image, shape, results, self._unfolded(nodes), self.constants, self.shapes, order, self.quantization
+            name, image, shape, results, kept, self.constants, self.shapes, order, self.quantization, self.notes
         )
 
     def _tensors(self) -> None:
@@ -126,6 +144,8 @@ class _Reader:
             room -= self._contents(tensor, name)
             if room < 0:
                 raise _DamagedError("its constants take more than the file has")
+        if self.notes:
+            self.quantization = {}
 
     def _tensor_names(self, tensors: list[Any]) -> list[str]:
         """A name for each tensor: the first of those that a converter joined. Computed tensors choose first."""
@@ -148,6 +168,8 @@ class _Reader:
         if size:
             stored = _stored(kind, buffer.DataAsNumpy(), self.shapes[name], name)
         quantization = self._quantization(tensor, kind, stored)
+        if kind == "INT16" and quantization is not None and stored is None:
+            self.notes = (SIXTEEN_BITS,)
         if stored is not None:
             self.constants[name] = stored if quantization is None else _real(quantization, stored, tensor)
         if quantization is not None:
@@ -162,10 +184,10 @@ class _Reader:
 
     def _quantization(self, tensor: Any, kind: str, stored: Array | None) -> Quantization | None:
         given = tensor.Quantization()
-        if given is None or kind not in ("INT8", "UINT8", "INT16", "INT32"):
+        if given is None or kind not in ("INT8", "UINT8", "INT16", "INT32", "INT64"):
             return None
         count = self._length(given.ScaleLength(), "scales", len(self.data))
-        if not count or (kind == "INT16"):
+        if not count:
             return None
         scale = given.ScaleAsNumpy().astype(np.float64)
         zeros = given.ZeroPointAsNumpy() if given.ZeroPointLength() else 0
@@ -183,8 +205,7 @@ class _Reader:
         op = self.ops.get(builtin, f"operator {builtin}")
         custom: dict[str, Any] = {}
         if op == "CUSTOM":
-            op = f"CUSTOM {(code.CustomCode() or b'')[:60].decode('utf-8', 'replace')}"
-            custom = self._custom(operation)
+            op, custom = f"CUSTOM {_custom(code)}", self._custom(operation)
         inputs = tuple(self.names[i] if i >= 0 else "" for i in self._numbers(operation.InputsAsNumpy(), least=-1))
         outputs = tuple(self.names[i] for i in self._numbers(operation.OutputsAsNumpy()))
         if not outputs:
@@ -240,6 +261,10 @@ def _names(enumeration: Any) -> dict[int, str]:
     return {value: name for name, value in vars(enumeration).items() if isinstance(value, int)}
 
 
+def _custom(code: Any) -> str:
+    return bytes(code.CustomCode() or b"")[:60].decode("utf-8", "replace")
+
+
 def _camel(field: str) -> str:
     return re.sub(r"(?:^|_)(\w)", lambda found: found[1].upper(), field)
 
@@ -270,7 +295,9 @@ def _real(quantization: Quantization, stored: Array, tensor: Any) -> Array:
     """The real numbers of a quantized constant, float32."""
     scale, zero = quantization.scale, quantization.zero_point
     if len(scale) > 1:
-        axis = tensor.Quantization().QuantizedDimension()
+        axis = (
+            tensor.Quantization().QuantizedDimension() if stored.ndim > 1 else 0
+        )  # some converters give a bias axis 3
         if not 0 <= axis < stored.ndim or stored.shape[axis] != len(scale):
             raise _DamagedError(f"{len(scale)} scales for a constant of shape {stored.shape}")
         sides = [1] * stored.ndim

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from onnx import TensorProto
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from edgemeta.model.graph import INPUT
@@ -26,12 +27,16 @@ class QdqRuntime:
         self.made: IntegerNetwork = integer_network(self.network, self.imported, self.imported.tensors, path)
         proto = onnx.load(str(path))
         self._outputs = [each.name for each in proto.graph.output]
+        kind = TensorProto.INT8
         kinds = {each.name: each.data_type for each in proto.graph.initializer}
         self._integers: dict[str, str] = {}  # of a float tensor, the integers that a QuantizeLinear makes of it
         for node in proto.graph.node:
             if node.op_type == "QuantizeLinear" and node.output[0] not in self._outputs:
                 self._integers[node.input[0]] = node.output[0]
                 kind = kinds[node.input[2]]
+                proto.graph.output.append(onnx.helper.make_tensor_value_info(node.output[0], kind, None))
+            elif node.op_type.startswith(("QLinear", "QGemm")) and node.output[0] not in self._outputs:
+                self._integers[f"{node.output[0]}.real"] = node.output[0]  # as the import names its float result
                 proto.graph.output.append(onnx.helper.make_tensor_value_info(node.output[0], kind, None))
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -55,7 +60,9 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
         return next(self._images, None)
 
 
-def quantized(path: Path, kind: str = "QInt8", form: str = "QDQ", per_channel: bool = True) -> Path:
+def quantized(
+    path: Path, kind: str = "QInt8", form: str = "QDQ", per_channel: bool = True, weights: str = "QInt8"
+) -> Path:
     """The file as ONNX Runtime quantizes it, beside it."""
     image, target = onnx.load(str(path)).graph.input[0], path.with_suffix(f".{form}.onnx")
     shape = tuple(each.dim_value for each in image.type.tensor_type.shape.dim)
@@ -65,7 +72,7 @@ def quantized(path: Path, kind: str = "QInt8", form: str = "QDQ", per_channel: b
         Calibration(image.name, shape),
         quant_format=QuantFormat[form],
         activation_type=QuantType[kind],
-        weight_type=QuantType.QInt8,
+        weight_type=QuantType[weights],
         per_channel=per_channel,
     )
     return target

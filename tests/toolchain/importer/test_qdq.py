@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from benchmarks.topologies import write_topology
 from edgemeta.model.file import load
@@ -19,6 +21,7 @@ from edgemeta.toolchain.importer.onnx_network import import_onnx
 from edgemeta.toolchain.importer.pixels import Pixels
 from tests.toolchain.importer.qdq_steps import QdqRuntime, qdq_steps, quantized
 from tests.toolchain.importer.test_operators import Nodes, integers, number, values, written
+from tests.toolchain.importer.views import run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the quantizer, about its own future
 
@@ -63,6 +66,64 @@ def test_a_quantized_operator_is_within_one_step_of_onnx_runtime(name: str, kind
     steps = qdq_steps(path, rng().normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
     assert len(steps.layers) <= 2
     assert steps.layers[1:].sum() <= 0.02 * steps.layers.sum()  # averages of six lie between two integers often
+
+
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+@pytest.mark.parametrize("name", [*(name for name in CASES if name != "ConvTranspose"), "LeakyRelu", "MaxPool, Conv"])
+def test_an_operator_of_integers_is_within_one_step_of_onnx_runtime(name: str, kind: str, tmp_path: Path) -> None:
+    """QOperator, which leaves a ConvTranspose in float."""
+    path = quantized(written((CASES | OF_INTEGERS)[name], tmp_path), kind, "QOperator", kind == "QInt8")
+    steps = qdq_steps(path, rng().normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
+    assert len(steps.layers) <= 2
+    assert steps.layers[1:].sum() <= 0.02 * steps.layers.sum()
+
+
+OF_INTEGERS: dict[str, Callable[[Nodes, str], object]] = {
+    "LeakyRelu": lambda n, x: n("LeakyRelu", x, alpha=0.2),
+    "MaxPool, Conv": lambda n, x: n("Conv", n("MaxPool", x, kernel_shape=[2, 2]), values(4, 6, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("name", ["Conv", "Gemm"])
+def test_uint8_weights_with_a_zero_point_are_near_those_of_onnx_runtime(name: str, form: str, tmp_path: Path) -> None:
+    path = quantized(written(CASES[name], tmp_path), "QUInt8", form, per_channel=False, weights="QUInt8")
+    steps = qdq_steps(path, rng().normal(0, 1, (4, 1, 3, 9, 8)).astype(np.float32)[:, 0])
+    assert steps.layers[1:].sum() <= 0.1 * steps.layers.sum()
+    assert steps.layers[2:].sum() <= 0.01 * steps.layers.sum()
+
+
+@pytest.mark.parametrize("weights", ["QInt8", "QUInt8"])
+@pytest.mark.parametrize("name", ["Conv", "Gemm", "MatMul, Add"])
+def test_dynamic_quantization_is_the_float_network_of_its_weights(name: str, weights: str, tmp_path: Path) -> None:
+    path, target = written(CASES[name], tmp_path), tmp_path / "dynamic.onnx"
+    quantize_dynamic(str(path), str(target), weight_type=QuantType[weights], per_channel=weights == "QInt8")
+    assert any(node.op_type.endswith("Integer") for node in onnx.load(str(target)).graph.node)
+    assert not import_onnx(target)[1].quantized
+    assert largest_difference(target) < 0.02  # of the activations, which are rounded for each image
+
+
+@pytest.mark.parametrize("kind", ["QInt16", "QUInt16"])
+@pytest.mark.parametrize("name", ["Conv", "Gemm", "Concat", "Mul, swish"])
+def test_activations_of_16_bits_are_a_float_network(name: str, kind: str, tmp_path: Path) -> None:
+    path = quantized(written(CASES[name], tmp_path), kind)
+    _, imported = import_onnx(path)
+    assert not imported.quantized
+    assert "16 bits" in imported.notes[0]
+    assert largest_difference(path) < 2e-4
+
+
+def largest_difference(path: Path) -> float:
+    """Between the imported float network and ONNX Runtime on a random image, as a share of the output's range."""
+    network, imported = import_onnx(path)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options)
+    image = rng().normal(0, 0.4, network.input_shape).astype(np.float32)  # within the ranges that were measured
+    (wanted,), found = session.run(None, {network.input: image}), run(imported, image)
+    got = found[session.get_outputs()[0].name]
+    assert got.shape == wanted.shape
+    return float(np.abs(got - wanted).max() / np.ptp(wanted))
 
 
 @pytest.mark.gate("20 s: whole networks are quantized")
@@ -120,9 +181,13 @@ def test_float_weights_behind_quantize_linear_are_rounded_to_the_nearest(
 
 
 def test_another_form_of_quantization_is_refused(tmp_path: Path) -> None:
-    path = quantized(written(CASES["Conv"], tmp_path), form="QOperator")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 8, 8]) for name in "xy")
+    nodes = [helper.make_node("DynamicQuantizeMatMul", ["x", "w", "s"], ["y"], name="joined", domain="com.microsoft")]
+    constants = [numpy_helper.from_array(np.ones((8, 8), np.int8), "w"), numpy_helper.from_array(np.float32(1), "s")]
+    graph, path = helper.make_graph(nodes, "small", [x], [y], constants), tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, ir_version=8), str(path))
     with pytest.raises(
-        ImportedFileError, match=r"QLinearConv .* is of another form of quantization, expected Quantize"
+        ImportedFileError, match=r"DynamicQuantizeMatMul 'joined' is of another form of quantization, expected Quantize"
     ):
         import_onnx(path)
 

@@ -9,7 +9,7 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-_KINDS = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int8": 9}
+_KINDS = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,14 @@ class TfliteNet:
         return int(tflite.TensorEnd(build))
 
     def _code(self, build: Any, op: str) -> int:
-        code = getattr(tflite.BuiltinOperator, op)
+        op, _, custom = op.partition(" ")
+        code, text = getattr(tflite.BuiltinOperator, op), build.CreateString(custom)
         tflite.OperatorCodeStart(build)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(build, min(code, 127))
         tflite.OperatorCodeAddBuiltinCode(build, code)
         tflite.OperatorCodeAddVersion(build, 1)
+        if custom:
+            tflite.OperatorCodeAddCustomCode(build, text)
         return int(tflite.OperatorCodeEnd(build))
 
     def _operation(
