@@ -22,6 +22,7 @@ from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
+from edgemeta.toolchain.importer.heads.probe import scales_pixels
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.integer_model import integer_model
 from edgemeta.toolchain.importer.integer_network import integer_network
@@ -64,6 +65,8 @@ def import_network(
     network, imported, found, usual = _read(path, size, settings)
     notes = found.notes
     if not isinstance(pixels, Pixels):
+        if usual is not None and scales_pixels(network):
+            usual = replace(usual, mean=(0.0,), deviation=(1.0,))
         if usual is not None and network.input_shape[1] == len(usual.colour):
             notes = (*notes, f"its pixels are taken as usual for the family: {usual.text()}; options count more")
         pixels = replace(usual or Pixels(), **pixels)

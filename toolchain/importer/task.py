@@ -9,8 +9,8 @@ from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
-from edgemeta.toolchain.importer.heads.ends import cut, ends_of
-from edgemeta.toolchain.importer.heads.levels import HeadError, Heads, heads_of
+from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
+from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
 

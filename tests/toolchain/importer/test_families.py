@@ -252,6 +252,16 @@ def test_keypoints_and_masks_beside_the_classes_are_left_out(tmp_path: Path) -> 
     assert "(8x8x8)" in note
 
 
+def test_a_file_that_scales_pixels_itself_takes_them_as_they_are(tmp_path: Path) -> None:
+    def write(net: Network) -> list[str]:
+        x = net.conv(net.node("Div", "images", number(net, 255)), 8, 3, 2, norm=False)
+        return [net.conv(net.conv(x, 8, 3, 4, norm=False), count, 1, norm=False, act="") for count in (64, LABELS)]
+
+    result = imported(tmp_path, write)
+    assert isinstance(result.model, FloatModel)
+    assert (result.model.mean, result.model.scale, result.model.crop) == ((0.0,), (1.0,), "letterbox")
+
+
 def raw(strides: Sequence[int], *channels: int, softmax: int = -1, sigmoids: tuple[int, ...] = ()) -> Write:
     """Convolutions as the outputs of the file, some with a softmax or sigmoids over them."""
 

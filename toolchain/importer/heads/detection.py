@@ -7,8 +7,9 @@ from typing import Any
 
 from edgemeta.model.layers import Conv, Float32, FloatLayer
 from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.toolchain.importer.heads.ends import HeadError
 from edgemeta.toolchain.importer.heads.layouts import Part
-from edgemeta.toolchain.importer.heads.levels import HeadError, Heads
+from edgemeta.toolchain.importer.heads.levels import Heads
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 
 

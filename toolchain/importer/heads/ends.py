@@ -16,6 +16,10 @@ from edgemeta.toolchain.importer.heads.operators import CONVOLUTIONS, PASSED, PL
 from edgemeta.toolchain.importer.network import Network, Node
 
 
+class HeadError(Exception):
+    """The ends of a network are not those of a known detection; the text says what was found and what to do."""
+
+
 @dataclass(frozen=True)
 class End:
     """A last convolution. tensor: its result. shape: (H, W, C) of it.
@@ -30,7 +34,10 @@ class End:
 
 
 def ends_of(graph: Network) -> tuple[End, ...]:
-    """The last convolutions, in the order in which the outputs read them; none if something else is among the ends."""
+    """The last convolutions, in the order in which the outputs read them.
+
+    Raises HeadError if something else is among the ends.
+    """
     passed: dict[str, frozenset[str]] = dict.fromkeys(graph.outputs, frozenset())
     makers: dict[str, Node] = {}
     for node in reversed(graph.nodes):
@@ -41,7 +48,10 @@ def ends_of(graph: Network) -> tuple[End, ...]:
         if is_end(node, graph):
             continue
         if node.op not in PASSED | CONVOLUTIONS:
-            return ()
+            raise HeadError(
+                f"the outputs come from {node.place}, expected convolutions, and behind them operations that a "
+                "decoding is made of"
+            )
         behind = frozenset().union(*read) | {PLAIN_NAMES.get(node.op, node.op)}
         for name in node.inputs:
             if name and name not in graph.constants:
@@ -50,7 +60,8 @@ def ends_of(graph: Network) -> tuple[End, ...]:
     for name in _in_order(graph, makers):
         shape = graph.shapes.get(name, ())
         if name not in makers or len(shape) != 4:
-            return ()  # the image, or a tensor of unknown shape
+            what = "the image" if name not in makers else f"{name!r}, whose shape is not known"
+            raise HeadError(f"the outputs come from {what}, expected convolutions")
         is_channels_last = makers[name].op == "CONV_2D"
         size = (shape[1], shape[2], shape[3]) if is_channels_last else (shape[2], shape[3], shape[1])
         ends.append(End(name, size, passed[name], is_channels_last))

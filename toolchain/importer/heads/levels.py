@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from edgemeta.model.tasks import WITH_ANCHORS
-from edgemeta.toolchain.importer.heads.ends import End
+from edgemeta.toolchain.importer.heads.ends import End, HeadError
 from edgemeta.toolchain.importer.heads.families import FAMILIES, Family
 from edgemeta.toolchain.importer.heads.formula import Formula, Grid, read_formula
 from edgemeta.toolchain.importer.heads.layouts import Part, Split, listed
@@ -13,10 +13,6 @@ from edgemeta.toolchain.importer.heads.probe import Probe
 from edgemeta.toolchain.importer.heads.tail import POST_PROCESS
 from edgemeta.toolchain.importer.heads.task_settings import Anchors, TaskSettings
 from edgemeta.toolchain.importer.network import Network
-
-
-class HeadError(Exception):
-    """The ends of a network are not those of a known detection; the text says what was found and what to do."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,6 @@ def heads_of(graph: Network, ends: tuple[End, ...], settings: TaskSettings) -> H
         grids.setdefault(end.shape[:2], []).append(end)
     finest_first = sorted(grids.values(), key=lambda ends: -ends[0].shape[0] * ends[0].shape[1])
     ordered = [level for ends in finest_first for level in _apart(ends)]
-    if not ordered:
-        raise HeadError("the outputs do not come from convolutions by operations that a decoding is made of")
     finder = _Finder(graph, ordered, settings)
     found = finder.by_decoding() or finder.by_ends()
     if found is None:
@@ -82,6 +76,8 @@ class _Finder:
             rule = family.rule if family.formula.decoding in WITH_ANCHORS else None
             if splits[0].boxes is None or (rule is not None and rule(self.probe.image, splits) is None):
                 continue
+            if not self._scores_fit(family, splits):
+                continue
             read = read_formula(self.probe, [split.candidates for split in splits], _wanted(family, splits))
             if read is not None and family.origin in (None, read[0].origin):
                 return family, read[0], splits, self._given(read[1], read[0], is_read=True)
@@ -91,7 +87,7 @@ class _Finder:
         """The family of a file that ends with its convolutions, or with what the settings say of them."""
         settings, decoding = self.settings, self.settings.decoding
         for family, splits in self._trials():
-            if decoding is None and self._decodes(splits):
+            if decoding is None and (self._decodes(splits) or not self._scores_fit(family, splits)):
                 continue  # in a way that is none of the families'
             ruled = family.rule(self.probe.image, splits) if family.rule else None
             if family.rule is not None and ruled is None and decoding is None:
@@ -130,6 +126,18 @@ class _Finder:
                 if not kept.any() and self.probe.follows(end):
                     return True
         return False
+
+    def _scores_fit(self, family: Family, splits: Sequence[Split]) -> bool:
+        """Whether the file has the numbers of objectness and classes, or their sigmoids, where these count."""
+        formula = family.formula
+        if formula.background or formula.softmax or formula.decoding == "ssd":
+            return True
+        for part in (splits[0].classes, splits[0].objectness):
+            if part is not None:
+                channel = part.channels[0] if part.channels else 0
+                if not (self.probe.is_score(part.end, channel) or self.probe.kept(part.end)[channel]):
+                    return not self.probe.follows(part.end)
+        return True
 
     def _given(self, grids: tuple[Grid, ...], formula: Formula, *, is_read: bool) -> tuple[Grid, ...]:
         """The grids with the anchors and strides of the settings. Raises HeadError where those do not fit."""

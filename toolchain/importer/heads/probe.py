@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from edgemeta.tasks.numbers import Float64, sigmoid
 from edgemeta.toolchain.importer.heads.ends import End
+from edgemeta.toolchain.importer.heads.operators import CONVOLUTIONS
 from edgemeta.toolchain.importer.heads.tail import Tail
 from edgemeta.toolchain.importer.network import Array, Network
 
@@ -22,6 +23,16 @@ class Response:
     numbers: Float64
     zero: Float64
     found: Float64
+
+
+def scales_pixels(graph: Network) -> bool:
+    """Whether the file itself brings pixels of 0 .. 255 to a smaller range, before its first convolution."""
+    _, channels, height, width = graph.input_shape
+    shape = (1, channels, height, width) if graph.input_order == "chw" else (1, height, width, channels)
+    tail = Tail(graph, [graph.input])
+    black, white = (tail.run({graph.input: np.full(shape, value)}) for value in (0.0, 255.0))
+    first = next((node.inputs[0] for node in graph.nodes if node.op in CONVOLUTIONS and node.inputs[0] in black), None)
+    return first is not None and bool(np.abs(white[first] - black[first]).max() < 255 / 10)
 
 
 class Probe:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from edgemeta.toolchain.importer.network import Array, Network, Node
 
-MAX_ELEMENTS = 1 << 24
-"""Of one tensor."""
+MAX_ELEMENTS, MAX_TOGETHER = 1 << 24, 1 << 26
+"""Of one tensor, and of all."""
 POST_PROCESS = "CUSTOM TFLite_Detection_PostProcess"
 """The end of TensorFlow's detections: boxes, scores and anchors in, the best objects out."""
 _Inputs = Sequence[Any]
@@ -260,8 +260,8 @@ def computed(node: Node, given: _Inputs) -> list[Array] | None:
                 return None
     except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
         return None
-    results = made if isinstance(made, list) else [made]
-    return results if sum(np.size(each) for each in results) <= MAX_ELEMENTS else None
+    results = [np.asarray(each) for each in (made if isinstance(made, list) else [made])]
+    return results if sum(each.size for each in results) <= MAX_ELEMENTS else None
 
 
 class Tail:
@@ -274,6 +274,7 @@ class Tail:
             for name, value in graph.constants.items()
         }
         self._nodes: list[Node] = []
+        self._room = MAX_TOGETHER
         behind = set(ends)
         for node in graph.nodes:
             if any(name in behind for name in node.outputs):
@@ -291,6 +292,7 @@ class Tail:
 
         before: tensors of another run; what does not follow from the values is as there.
         """
+        self._room = MAX_TOGETHER
         known: dict[str, Array] = {**self._fixed, **(before or {}), **values}
         changed = set(values)
         made: dict[str, Array] = dict(values)
@@ -306,8 +308,8 @@ class Tail:
                     made[name] = known[name]
         return made
 
-    @staticmethod
-    def _keep(node: Node, known: dict[str, Array]) -> None:
-        if all(not name or name in known for name in node.inputs):
-            results = computed(node, [known[name] if name else None for name in node.inputs])
-            known.update(zip(node.outputs, results or [], strict=False))
+    def _keep(self, node: Node, known: dict[str, Array]) -> None:
+        if self._room > 0 and all(not name or name in known for name in node.inputs):
+            results = computed(node, [known[name] if name else None for name in node.inputs]) or []
+            self._room -= sum(each.size for each in results if each.base is None)
+            known.update(zip(node.outputs, results, strict=False))
