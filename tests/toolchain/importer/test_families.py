@@ -307,6 +307,11 @@ UNDECODED: dict[str, tuple[Write, str, dict[str, object]]] = {
         "SCRFD",
         {"decoding": "distances", "origin": 0.0, "labels": ("face",)},
     ),
+    "SCRFD without keypoints": (
+        raw((8, 16, 32), 2, 8, sigmoids=(0,)),
+        "SCRFD",
+        {"decoding": "distances", "origin": 0.0, "labels": ("face",)},
+    ),
     "BlazeFace": (raw((8, 16), 32, 2), "BlazeFace", {"decoding": "linear", "labels": ("face",)}),
     "BlazePalm": (raw((8, 16), 36, 2), "BlazePalm", {"decoding": "linear", "labels": ("palm",)}),
     "FastestDet": (
@@ -331,6 +336,42 @@ def test_what_ends_with_its_convolutions_is_recognized_by_them(case: str, tmp_pa
     assert isinstance(result.model, FloatModel)
     assert (result.model.mean, result.model.scale) == (record.pixels.mean, record.pixels.deviation)
     assert any(record.pixels.text() in note for note in result.notes)
+
+
+def test_distances_that_the_file_scales_are_measured_in_that(tmp_path: Path) -> None:
+    """SCRFD's boxes go through a factor that was learned for each grid."""
+
+    def write(net: Network) -> list[str]:
+        made = []
+        for i, (score, box) in enumerate(grids(net, (8, 16, 32), 2, 8)):
+            made += [net.node("Sigmoid", score), net.node("Mul", box, number(net, 0.5 + i))]
+        return made
+
+    task = imported(tmp_path, write).model.task
+    assert isinstance(task, Detection)
+    assert [level.anchors for level in task.levels] == [((4.0, 4.0),) * 2, ((24.0, 24.0),) * 2, ((80.0, 80.0),) * 2]
+
+
+def test_yolo_v2_has_its_scores_by_softmax(tmp_path: Path) -> None:
+    anchors = tuple((16.0 + i, 20.0) for i in range(5))
+    task = imported(tmp_path, raw((32,), 5 * (5 + LABELS)), TaskSettings(anchors=(anchors,))).model.task
+    assert isinstance(task, Detection)
+    assert (task.decoding, task.softmax, len(task.labels), task.levels[0].anchors) == ("yolov3", True, LABELS, anchors)
+    with pytest.raises(ImportedFileError, match="needs the anchors of its 1 grids"):
+        imported(tmp_path, raw((32,), 5 * (5 + LABELS)))
+
+
+def test_the_overlap_of_a_suppression_in_the_file_is_kept(tmp_path: Path) -> None:
+    def write(net: Network) -> list[str]:
+        corners, scores = distances((8, 16))(net)
+        most, overlap, least = net.constant(np.array([9], np.int64)), number(net, 0.65), number(net, 0.1)
+        scores = net.node("Transpose", scores, perm=[0, 2, 1])
+        return [net.node("Cast", net.node("NonMaxSuppression", corners, scores, most, overlap, least), to=1)]
+
+    for given, kept in ((None, 0.65), (0.3, 0.3)):
+        task = imported(tmp_path, write, TaskSettings(overlap_threshold=given)).model.task
+        assert isinstance(task, Detection)
+        assert task.overlap_threshold == kept
 
 
 def ends_of(tmp_path: Path) -> list[Array]:
@@ -465,3 +506,12 @@ def test_the_page_has_each_family(repository: Path) -> None:
     for each in FAMILIES:
         row = f"| {each.name} | {each.ends} | `{each.formula.decoding}` | `{each.pixels.text()}` |"
         assert row in page.splitlines()
+
+
+def test_multiples_of_numbers_that_are_no_distances_are_refused(tmp_path: Path) -> None:
+    def write(net: Network) -> list[str]:
+        ((box, gate, classes),) = grids(net, (8,), 4, 1, LABELS)
+        return [net.node("Mul", box, number(net, 0.5)), gate, classes]
+
+    with pytest.raises(ImportedFileError, match="computes boxes of 'conv.* in a way that is none of"):
+        imported(tmp_path, write)

@@ -67,7 +67,7 @@ def detection(
     task = Detection(labels, levels=levels, **vars(heads.formula))
     given: dict[str, Any] = {
         "score_threshold": settings.score_threshold,
-        "overlap_threshold": settings.overlap_threshold,
+        "overlap_threshold": settings.overlap_threshold or heads.overlap,
         "max_objects": settings.max_objects,
     }
     task = replace(task, **{key: value for key, value in given.items() if value is not None})

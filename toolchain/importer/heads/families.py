@@ -89,6 +89,11 @@ def _fastest_v2(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid
     return (Grid(fine, None), Grid(coarse, None)) if image == (352, 352) and len(splits) == 2 else None
 
 
+def _yolo_v2(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
+    """Its grid; the anchors are those of a training, which differ."""
+    return _strides((32,))(image, splits)
+
+
 def _scrfd(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
     """Distances in strides, for each anchor alike."""
     return _strides((8, 16, 32), splits[0].anchors)(image, splits)
@@ -165,29 +170,32 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "PicoDet",
-        "L + 32 channels in four grids of 8, 16, 32 and 64 pixels, split in the file: classes, four distances",
-        layouts.split_classes_first(8),
+        "L + 32 channels in four grids of 8, 16, 32 and 64 pixels, apart in the outputs: classes, four distances",
+        layouts.few_bins(8, joins=False),
         Formula("yolov8", bins=8),
         Pixels(_IMAGENET[0], _IMAGENET[1], "rgb", "full"),
         is_by_ends=True,
+        origin=0.5,
         rule=_strides((8, 16, 32, 64)),
     ),
     Family(
         "NanoDet-Plus",
         "L + 32 channels in four grids of 8, 16, 32 and 64 pixels: classes, four distances from the corner of a cell",
-        layouts.classes_first(8),
+        layouts.few_bins(8, joins=True),
         Formula("yolov8", bins=8, origin=0.0),
         _NANODET,
         is_by_ends=True,
+        origin=0.0,
         rule=_strides((8, 16, 32, 64)),
     ),
     Family(
         "NanoDet",
         "L + 32 channels in three grids of 8, 16 and 32 pixels: classes, four distances",
-        layouts.classes_first(8),
+        layouts.few_bins(8, joins=None),
         Formula("yolov8", bins=8),
         _NANODET,
         is_by_ends=True,
+        origin=0.5,
         rule=_strides((8, 16, 32)),
     ),
     Family(
@@ -197,6 +205,16 @@ FAMILIES: tuple[Family, ...] = (
         Formula("yolov5"),
         _ULTRALYTICS,
         counts=_MOST_FIRST,
+    ),
+    Family(
+        "YOLOv2",
+        "5 (5 + L) channels of one grid of 32 pixels: box, objectness and classes by softmax of each anchor",
+        layouts.joined,
+        Formula("yolov3", softmax=True),
+        Pixels((0.0,), (255.0,), "rgb", "full"),
+        counts=(5,),
+        takes_anchors=True,
+        rule=_yolo_v2,
     ),
     Family(
         "YOLOv3",
@@ -219,7 +237,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "SCRFD",
-        "4 A, A and 10 A channels in three grids of 8, 16 and 32 pixels: four distances from a cell, face, keypoints",
+        "4 A and A channels in three grids of 8, 16 and 32 pixels, perhaps 10 A: four distances, face, keypoints",
         layouts.beside_keypoints,
         Formula("distances", origin=0.0),
         Pixels((127.5,), (128.0,), "rgb", "letterbox", (0,), "corner"),

@@ -110,26 +110,27 @@ def joined(ends: list[End], _: Probe, anchors: int) -> Split | None:
     return Split(boxes, objectness, classes, anchors, width - 5)
 
 
-def classes_first(bins: int) -> Layout:
-    """One convolution: classes, which the file makes scores of, then 4 * bins channels of boxes, which it leaves."""
+def few_bins(bins: int, joins: bool | None) -> Layout:
+    """4 * bins channels of boxes behind the classes in one convolution, or in one of its own.
+
+    joins: whether the file concatenates scores and numbers of boxes; None: either. What the file does not decode must
+    be in its outputs as it is.
+    """
 
     def layout(ends: list[End], probe: Probe, _: int) -> Split | None:
-        if len(ends) != 1:
+        if joins is not None and joins != bool({"Concat", "CONCATENATION"} & ends[0].passed):
             return None
+        if len(ends) == 2:
+            split = pairs(bins)(ends, probe, 0)
+            return split if split and probe.is_score(split.classes.end) else None
+        count = ends[0].shape[2] - 4 * bins
         kept = probe.kept(ends[0]).tolist()
-        count = len(kept) - 4 * bins
-        if count < 1 or kept != [False] * count + [True] * 4 * bins:
+        if len(ends) != 1 or count < 1 or (any(kept) and kept != [False] * count + [True] * 4 * bins):
             return None
         boxes = Part(ends[0], tuple(range(count, len(kept))))
         return Split(boxes, None, Part(ends[0], tuple(range(count))), 1, count)
 
     return layout
-
-
-def split_classes_first(bins: int) -> Layout:
-    """The same in a file that splits the convolution."""
-    layout = classes_first(bins)
-    return lambda ends, probe, _: layout(ends, probe, 0) if "Split" in ends[0].passed else None
 
 
 def keypoints_too(width: int) -> Layout:
@@ -148,12 +149,13 @@ def keypoints_too(width: int) -> Layout:
     return layout
 
 
-def beside_keypoints(ends: list[End], _: Probe, __: int) -> Split | None:
-    """Boxes of 4, one score and 10 numbers of keypoints for each anchor, each in a convolution."""
+def beside_keypoints(ends: list[End], probe: Probe, _: int) -> Split | None:
+    """Boxes of 4 and one score for each of some anchors, perhaps 10 numbers of keypoints, each in a convolution."""
     rest = sorted(ends, key=lambda end: end.shape[2])
-    if [end.shape[2] for end in rest] not in ([n, 4 * n, 10 * n] for n in (1, 2, 3)):
+    count = rest[0].shape[2]
+    if [end.shape[2] for end in rest] not in ([count, 4 * count, 10 * count], [count, 4 * count]) or count > 3:
         return None
-    return Split(Part(rest[1]), None, Part(rest[0]), rest[0].shape[2], 1)
+    return Split(Part(rest[1]), None, Part(rest[0]), count, 1) if probe.is_score(rest[0]) else None
 
 
 def shared_classes(ends: list[End], _: Probe, __: int) -> Split | None:

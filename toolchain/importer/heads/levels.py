@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from edgemeta.model.tasks import WITH_ANCHORS
 from edgemeta.toolchain.importer.heads.ends import End, HeadError
 from edgemeta.toolchain.importer.heads.families import FAMILIES, Family
@@ -35,13 +37,14 @@ class Level:
 class Heads:
     """The levels, from the finest grid to the coarsest; how many labels they tell apart.
 
-    notes: what was recognized, and what was left out.
+    overlap: threshold of the suppression in the file. notes: what was recognized, and what was left out.
     """
 
     family: Family
     formula: Formula
     levels: tuple[Level, ...]
     labels: int
+    overlap: float | None
     notes: tuple[str, ...]
 
 
@@ -60,6 +63,8 @@ def heads_of(graph: Network, ends: tuple[End, ...], settings: TaskSettings) -> H
     return finder.heads(family, formula, splits, read)
 
 
+MULTIPLES = ("distances", "linear")
+"""Decodings whose numbers are multiples of a side, so that a factor of the file is one of the side."""
 _Found: TypeAlias = tuple[Family, Formula, tuple[Split, ...], tuple[Grid, ...]]
 
 
@@ -87,7 +92,7 @@ class _Finder:
         """The family of a file that ends with its convolutions, or with what the settings say of them."""
         settings, decoding = self.settings, self.settings.decoding
         for family, splits in self._trials():
-            if decoding is None and (self._decodes(splits) or not self._scores_fit(family, splits)):
+            if decoding is None and (self._decodes(family.formula, splits) or not self._scores_fit(family, splits)):
                 continue  # in a way that is none of the families'
             ruled = family.rule(self.probe.image, splits) if family.rule else None
             if family.rule is not None and ruled is None and decoding is None:
@@ -103,8 +108,18 @@ class _Finder:
                 ruled = tuple(Grid((), None) for _ in splits)
             if ruled is not None and (family.is_by_ends or decoding or (settings.anchors and family.takes_anchors)):
                 formula = replace(_wanted(family, splits), box_order=settings.box_order)
+                ruled = tuple(self._scaled(*each, formula) for each in zip(ruled, splits, strict=True))
                 return family, formula, splits, self._given(ruled, formula, is_read=False)
         return None
+
+    def _scaled(self, grid: Grid, split: Split, formula: Formula) -> Grid:
+        """The grid with the factor by which a file multiplies distances, as those of SCRFD do."""
+        if formula.decoding not in MULTIPLES or split.boxes is None:
+            return grid
+        factor = self.probe.factor(split.boxes.end, split.candidates.channels[0])
+        if factor is None or abs(factor - 1) < 1e-6 or not grid.anchors:
+            return grid
+        return replace(grid, anchors=tuple((factor * across, factor * down) for across, down in grid.anchors))
 
     def _trials(self) -> Iterator[tuple[Family, tuple[Split, ...]]]:
         for family in FAMILIES:
@@ -117,13 +132,15 @@ class _Finder:
                     if is_whole and len({split.count for split in splits}) == 1:
                         yield family, splits
 
-    def _decodes(self, splits: Sequence[Split]) -> bool:
-        """Whether the file makes something else of the numbers of boxes than it was given."""
+    def _decodes(self, formula: Formula, splits: Sequence[Split]) -> bool:
+        """Whether the file makes something else of the numbers of boxes than it was given, or their multiples."""
         for split in splits:
             if split.boxes is not None:
                 end, channels = split.candidates.end, split.candidates.channels[0]
-                kept = self.probe.kept(end)[list(channels)]
-                if not kept.any() and self.probe.follows(end):
+                is_kept = self.probe.kept(end)[list(channels)].any()
+                if formula.decoding in MULTIPLES:
+                    is_kept = is_kept or self.probe.factor(end, channels) is not None
+                if not is_kept and self.probe.follows(end):
                     return True
         return False
 
@@ -180,7 +197,9 @@ class _Finder:
         notes = [f"recognized {family.name}: decoding {formula.decoding}"]
         if left:
             notes.append(f"left out, as they are neither boxes nor scores: {listed(left)}")
-        return Heads(family, replace(formula, background=background), tuple(levels), count, tuple(notes))
+        return Heads(
+            family, replace(formula, background=background), tuple(levels), count, _overlap(self.graph), tuple(notes)
+        )
 
     def _has_background(self, family: Family, split: Split) -> bool:
         """Whether class 0 of an SSD is no object. Raises HeadError if nothing says so."""
@@ -232,6 +251,18 @@ def _wanted(family: Family, splits: Sequence[Split]) -> Formula:
     if formula.decoding != "yolov8" or split.boxes is None:
         return formula
     return replace(formula, bins=len(split.candidates.channels[0]) // 4)
+
+
+def _overlap(graph: Network) -> float | None:
+    """The overlap from which on the file's own suppression leaves out an object, if it states one below 1."""
+    for node in graph.nodes:
+        found = node.attributes.get("nms_iou_threshold", node.attributes.get("iou_threshold"))
+        if node.op == "NonMaxSuppression" and len(node.inputs) > 3:
+            found = graph.constants.get(node.inputs[3])
+        value = np.asarray(found).ravel() if found is not None else np.empty(0)
+        if value.size == 1 and 0 < float(value[0]) < 1:
+            return round(float(value[0]), 6)
+    return None
 
 
 def _is_joined(ends: Sequence[End], anchors: int) -> bool:

@@ -18,11 +18,15 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What four numbers of some tensor are, if the numbers of one candidate are 0, and if they are `numbers`."""
+    """What four numbers of a tensor are, if the numbers of one candidate are 0, and if they are `numbers`.
+
+    is_output: whether the tensor is one of the file's outputs.
+    """
 
     numbers: Float64
     zero: Float64
     found: Float64
+    is_output: bool
 
 
 def scales_pixels(graph: Network) -> bool:
@@ -54,7 +58,7 @@ class Probe:
         if key not in self._seen:
             made, numbers = self._changed(end, cell, channels, 0.0)
             self._seen[key] = [
-                Response(numbers, made[name].ravel()[places], self._base[name].ravel()[places])
+                Response(numbers, made[name].ravel()[places], self._base[name].ravel()[places], name in self._outputs)
                 for name, places in reversed(list(self._differences(made)))
                 if len(places) == 4
             ]
@@ -74,6 +78,20 @@ class Probe:
         numbers, together = self._seen_of(end)
         kept: NDArray[np.bool_] = np.isin(numbers, together)
         return kept
+
+    def factor(self, end: End, channels: Sequence[int]) -> float | None:
+        """By what the four box numbers of a candidate are multiplied in the outputs; None if they are not there."""
+        for response in self.responses(end, (0, 0), channels):
+            with np.errstate(all="ignore"):
+                factors = response.found / response.numbers
+            if (
+                response.is_output
+                and not response.zero.any()
+                and np.ptp(factors) <= 1e-6 * abs(factors[0])
+                and factors[0] > 0
+            ):
+                return float(factors[0])
+        return None
 
     def shown(self, end: End) -> NDArray[np.bool_]:
         """Which channels [C] of a convolution are in the outputs as they are, or as their sigmoids."""
