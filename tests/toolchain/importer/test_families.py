@@ -513,5 +513,5 @@ def test_multiples_of_numbers_that_are_no_distances_are_refused(tmp_path: Path) 
         ((box, gate, classes),) = grids(net, (8,), 4, 1, LABELS)
         return [net.node("Mul", box, number(net, 0.5)), gate, classes]
 
-    with pytest.raises(ImportedFileError, match="computes boxes of 'conv.* in a way that is none of"):
+    with pytest.raises(ImportedFileError, match=r"computes boxes of 'conv.* in a way that is none of"):
         imported(tmp_path, write)
