@@ -137,7 +137,7 @@ class _Finder:
         for split in splits:
             if split.boxes is not None:
                 end, channels = split.candidates.end, split.candidates.channels[0]
-                is_kept = self.probe.kept(end)[list(channels)].any()
+                is_kept = bool(self.probe.kept(end)[list(channels)].any())
                 if formula.decoding in MULTIPLES:
                     is_kept = is_kept or self.probe.factor(end, channels) is not None
                 if not is_kept and self.probe.follows(end):
