@@ -47,8 +47,8 @@ def import_(file: Path, out: Path, settings_file: Path | None, as_json: bool, **
     A float network becomes a float model, for `edgemeta quantize`. An int8 network (TFLite, or ONNX with QuantizeLinear
     and DequantizeLinear) keeps its integers and becomes a model that runs.
 
-    The network takes (pixel - mean) / std with pixels 0 to 255. Its task is recognized: a classification, or one of 20
-    families of detections with what it usually takes for an image; or --task states it. A YAML file has the same keys
+    The network takes (pixel - mean) / std with pixels 0 to 255. Its task is recognized: a classification, or a known
+    family of detections with what it usually takes for an image; or --task states it. A YAML file has the same keys
     as the options, with _ for -: --settings, or FILE.yaml beside FILE; options count more. Operators, keys:
     docs/import.md.
 

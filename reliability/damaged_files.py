@@ -160,9 +160,12 @@ def _onnx(folder: Path) -> tuple[Reader, list[bytes], str]:
     from edgemeta.toolchain.importer.integer_network import integer_network
     from edgemeta.toolchain.importer.onnx_network import import_onnx
     from edgemeta.toolchain.importer.pixels import Pixels
-    from tests.toolchain.importer import test_operators, test_qdq
+    from tests.toolchain.importer import test_families, test_operators, test_qdq
 
     files = [write_topology(name, folder, 32) for name in ("shufflenet_v2",)]
+    for name in test_families.DECODED:
+        (folder / name).mkdir()
+        files.append(test_families.written(folder / name, test_families.DECODED[name][0]))
     for number, name in enumerate(sorted(test_operators.CASES)):
         (folder / str(number)).mkdir()
         files.append(test_operators.written(test_operators.CASES[name], folder / str(number)))

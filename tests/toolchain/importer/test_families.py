@@ -4,6 +4,7 @@ The files are made here, with random weights; boxes and scores of the first kind
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +172,13 @@ DECODED: dict[str, tuple[Write, str, str]] = {
 }
 
 
-def imported(tmp_path: Path, write: Write, settings: TaskSettings | None = None, side: int = SIDE) -> ImportResult:
+def written(folder: Path, write: Write, side: int = SIDE) -> Path:
     net = Network("small", side, 5)
-    path = net.write(tmp_path / "small.onnx", *write(net))
-    return import_network(path, tmp_path / "small.safetensors", {}, settings)
+    return net.write(folder / "small.onnx", *write(net))
+
+
+def imported(tmp_path: Path, write: Write, settings: TaskSettings | None = None, side: int = SIDE) -> ImportResult:
+    return import_network(written(tmp_path, write, side), tmp_path / "small.safetensors", {}, settings)
 
 
 def image_of(side: int = SIDE) -> Array:
@@ -476,10 +480,8 @@ def test_joined_convolutions_of_an_integer_file_are_split(tmp_path: Path) -> Non
             return {"images": image_of()} if self.left >= 0 else None
 
     path = tmp_path / "int8.onnx"
-    net = Network("small", SIDE, 5)
-    net.write(tmp_path / "small.onnx", *anchored("yolov5")(net))
     quantize_static(
-        str(tmp_path / "small.onnx"),
+        str(written(tmp_path, anchored("yolov5"))),
         str(path),
         Images(),
         quant_format=QuantFormat.QDQ,
@@ -515,3 +517,36 @@ def test_multiples_of_numbers_that_are_no_distances_are_refused(tmp_path: Path) 
 
     with pytest.raises(ImportedFileError, match=r"computes boxes of 'conv.* in a way that is none of"):
         imported(tmp_path, write)
+
+
+def test_what_cannot_be_followed_is_not_guessed(tmp_path: Path) -> None:
+    """An operator between convolutions and boxes that the probe does not compute: YOLOv8's ends are sure, SSD's not."""
+
+    def write(net: Network) -> list[str]:
+        return [net.node("Mod", each, number(net, 1.0), fmod=1) for each in grids(net, (8,), 8, 8)[0]]
+
+    anchors = TaskSettings(labels=tuple("abc"), anchors=(((8.0, 8.0), (16.0, 16.0)),))
+    with pytest.raises(ImportedFileError, match=r"cannot be followed, to Mod 'mod\d+'; --decoding says which"):
+        imported(tmp_path, write, anchors)
+    forced = imported(tmp_path, write, replace(anchors, decoding="ssd")).model.task
+    assert isinstance(forced, Detection)
+    assert forced.background
+
+    def sure(net: Network) -> list[str]:
+        return [net.node("Mod", each, number(net, 1.0), fmod=1) for each in grids(net, (8,), 64, LABELS)[0]]
+
+    result = imported(tmp_path, sure)
+    assert any("could not be compared with it" in note for note in result.notes)
+
+
+def test_numbers_that_are_written_into_place_are_followed(tmp_path: Path) -> None:
+    """ScatterND, as exports of YOLOv5 by old versions of PyTorch have it."""
+
+    def write(net: Network) -> list[str]:
+        corners, scores = distances((8, 16))(net)
+        count = (SIDE // 8) ** 2 + (SIDE // 16) ** 2
+        everywhere = np.stack(np.meshgrid([0], range(count), range(4), indexing="ij"), -1)
+        empty = net.constant(np.zeros((1, count, 4), np.float32))
+        return [net.node("ScatterND", empty, net.constant(everywhere), corners), scores]
+
+    assert "recognized YOLO26: decoding distances" in imported(tmp_path, write).notes

@@ -73,6 +73,7 @@ class _Finder:
 
     def __init__(self, graph: Network, grids: list[list[End]], settings: TaskSettings) -> None:
         self.graph, self.grids, self.settings = graph, grids, settings
+        self.notes: list[str] = []
         self.probe = Probe(graph, [end for ends in grids for end in ends])
 
     def by_decoding(self) -> _Found | None:
@@ -92,8 +93,10 @@ class _Finder:
         """The family of a file that ends with its convolutions, or with what the settings say of them."""
         settings, decoding = self.settings, self.settings.decoding
         for family, splits in self._trials():
-            if decoding is None and (self._decodes(family.formula, splits) or not self._scores_fit(family, splits)):
-                continue  # in a way that is none of the families'
+            is_raw = self._is_raw(family.formula, splits)
+            is_possible = is_raw is not False and self._scores_fit(family, splits) and (is_raw or family.is_by_ends)
+            if decoding is None and not is_possible:
+                continue  # the file decodes in a way that is none of the families', or that cannot be followed
             ruled = family.rule(self.probe.image, splits) if family.rule else None
             if family.rule is not None and ruled is None and decoding is None:
                 continue
@@ -109,6 +112,10 @@ class _Finder:
             if ruled is not None and (family.is_by_ends or decoding or (settings.anchors and family.takes_anchors)):
                 formula = replace(_wanted(family, splits), box_order=settings.box_order)
                 ruled = tuple(self._scaled(*each, formula) for each in zip(ruled, splits, strict=True))
+                if not is_raw:
+                    self.notes.append(
+                        "what the file makes of its convolutions could not be compared with this decoding"
+                    )
                 return family, formula, splits, self._given(ruled, formula, is_read=False)
         return None
 
@@ -132,17 +139,17 @@ class _Finder:
                     if is_whole and len({split.count for split in splits}) == 1:
                         yield family, splits
 
-    def _decodes(self, formula: Formula, splits: Sequence[Split]) -> bool:
-        """Whether the file makes something else of the numbers of boxes than it was given, or their multiples."""
+    def _is_raw(self, formula: Formula, splits: Sequence[Split]) -> bool | None:
+        """Whether the outputs have the numbers of boxes, or their multiples; None if they could not be computed."""
         for split in splits:
             if split.boxes is not None:
                 end, channels = split.candidates.end, split.candidates.channels[0]
                 is_kept = bool(self.probe.kept(end)[list(channels)].any())
                 if formula.decoding in MULTIPLES:
                     is_kept = is_kept or self.probe.factor(end, channels) is not None
-                if not is_kept and self.probe.follows(end):
-                    return True
-        return False
+                if not is_kept:
+                    return False if self.probe.follows(end) else None
+        return True
 
     def _scores_fit(self, family: Family, splits: Sequence[Split]) -> bool:
         """Whether the file has the numbers of objectness and classes, or their sigmoids, where these count."""
@@ -194,7 +201,7 @@ class _Finder:
             levels.append(Level(split.boxes, split.objectness, classes, grid.anchors, grid.stride))
         used = {end for split in splits for end in split.ends}
         left = [end for ends in self.grids for end in ends if end not in used]
-        notes = [f"recognized {family.name}: decoding {formula.decoding}"]
+        notes = [f"recognized {family.name}: decoding {formula.decoding}", *self.notes]
         if left:
             notes.append(f"left out, as they are neither boxes nor scores: {listed(left)}")
         return Heads(
@@ -226,6 +233,11 @@ class _Finder:
             return (
                 f"a grid has {listed(ends[:1])}, expected one convolution of 5 + labels channels for each of "
                 f"{len(settings.anchors[0])} anchors"
+            )
+        if not all(self.probe.follows(end) for end in ends):
+            return (
+                f"what the file makes of {listed(ends)} cannot be followed, to {self.probe.obstacle()}; "
+                "--decoding says which decoding it is"
             )
         raw = [end for end in ends if not self._decodes_end(end)]
         if len(raw) < len(ends):
@@ -259,8 +271,8 @@ def _overlap(graph: Network) -> float | None:
         found = node.attributes.get("nms_iou_threshold", node.attributes.get("iou_threshold"))
         if node.op == "NonMaxSuppression" and len(node.inputs) > 3:
             found = graph.constants.get(node.inputs[3])
-        value = np.asarray(found).ravel() if found is not None else np.empty(0)
-        if value.size == 1 and 0 < float(value[0]) < 1:
+        value = np.asarray(found).ravel()
+        if value.size == 1 and value.dtype.kind == "f" and 0 < float(value[0]) < 1:
             return round(float(value[0]), 6)
     return None
 

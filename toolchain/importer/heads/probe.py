@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.tasks.numbers import Float64, sigmoid
-from edgemeta.toolchain.importer.heads.ends import End
+from edgemeta.toolchain.importer.heads.ends import End, HeadError
 from edgemeta.toolchain.importer.heads.operators import CONVOLUTIONS
-from edgemeta.toolchain.importer.heads.tail import Tail
+from edgemeta.toolchain.importer.heads.tail import MAX_ELEMENTS, Tail
 from edgemeta.toolchain.importer.network import Array, Network
 
 _SAME = 1e-9
@@ -32,17 +33,27 @@ class Response:
 def scales_pixels(graph: Network) -> bool:
     """Whether the file itself brings pixels of 0 .. 255 to a smaller range, before its first convolution."""
     _, channels, height, width = graph.input_shape
+    if prod(graph.input_shape) > MAX_ELEMENTS:
+        return False
     shape = (1, channels, height, width) if graph.input_order == "chw" else (1, height, width, channels)
     tail = Tail(graph, [graph.input])
     black, white = (tail.run({graph.input: np.full(shape, value)}) for value in (0.0, 255.0))
-    first = next((node.inputs[0] for node in graph.nodes if node.op in CONVOLUTIONS and node.inputs[0] in black), None)
-    return first is not None and bool(np.abs(white[first] - black[first]).max() < 255 / 10)
+    read = [node.inputs[0] for node in graph.nodes if node.op in CONVOLUTIONS and node.inputs]
+    first = next((name for name in read if name in black and name in white), None)
+    return (
+        first is not None
+        and black[first].shape == white[first].shape
+        and bool(np.abs(white[first] - black[first]).max() < 255 / 10)
+    )
 
 
 class Probe:
     """The decoding of a file, fed with random numbers of a fixed seed, -1 .. 1, in the place of its convolutions."""
 
     def __init__(self, graph: Network, ends: Sequence[End]) -> None:
+        """Raises HeadError for convolutions that are too large for a decoding."""
+        if sum(prod(end.shape) for end in ends) > MAX_ELEMENTS:
+            raise HeadError(f"its last convolutions have more than {MAX_ELEMENTS} numbers")
         self._tail = Tail(graph, [end.tensor for end in ends])
         self._outputs = graph.outputs
         self.image = graph.input_shape[2:]
@@ -110,6 +121,10 @@ class Probe:
         made, _ = self._changed(end, (0, 0), range(end.shape[2]), 0.0)
         return any(name in self._outputs for name in made)
 
+    def obstacle(self) -> str:
+        """The first operation behind the convolutions that could not be computed."""
+        return next((node.place for node in self._tail.nodes if node.outputs[0] not in self._base), "its end")
+
     def _changed(
         self, end: End, cell: tuple[int, int], channels: Sequence[int], value: float
     ) -> tuple[dict[str, Array], Float64]:
@@ -126,8 +141,9 @@ class Probe:
         for name, value in made.items():
             base = self._base.get(name)
             if base is not None and base.shape == value.shape:
-                scale = np.maximum(np.abs(base), np.abs(value))
-                yield name, (~(np.abs(base - value) <= _SAME * scale)).ravel().nonzero()[0]
+                with np.errstate(all="ignore"):
+                    is_same = np.abs(base - value) <= _SAME * np.maximum(np.abs(base), np.abs(value))
+                yield name, (~is_same).ravel().nonzero()[0]
 
 
 def _stored(end: End) -> tuple[int, ...]:

@@ -122,6 +122,13 @@ def _split(node: Node, given: _Inputs) -> list[Array]:
     return list(np.split(source, np.cumsum(sizes), axis))
 
 
+def _scattered(_: Node, given: _Inputs) -> Array:
+    """ScatterND: the last axis of the indices says where an update goes."""
+    result = np.array(given[0])
+    result[tuple(np.moveaxis(np.asarray(given[1], np.int64), -1, 0))] = given[2]
+    return result
+
+
 def _conv(node: Node, given: _Inputs) -> Array:
     """A convolution of one pixel, as for the mean of a distribution."""
     channels_last = node.op == "CONV_2D"
@@ -215,6 +222,7 @@ _OTHER: Mapping[str, Callable[[Node, _Inputs], Any]] = {
     "REDUCESUM": lambda node, given: _reduced(node, given, np.sum),
     "REDUCE_MAX": lambda node, given: _reduced(node, given, np.max),
     "RESHAPE": _reshape,
+    "SCATTERND": _scattered,
     "SLICE": lambda node, given: (_tflite_slice if node.op == "SLICE" else _slice)(node, given),
     "SOFTMAX": lambda node, given: _softmax(node, given[0]),
     "SPLIT": _split,
@@ -230,6 +238,7 @@ _OTHER: Mapping[str, Callable[[Node, _Inputs], Any]] = {
         np.squeeze(part, _axis(node)) for part in np.split(given[0], len(node.outputs), _axis(node))
     ],
     "UNSQUEEZE": lambda node, given: np.expand_dims(given[0], tuple(_second(node, given, "axes"))),
+    "WHERE": lambda _, given: np.where(np.asarray(given[0], np.bool_), given[1], given[2]),
     POST_PROCESS.upper(): _post_process,
 }
 
@@ -265,25 +274,27 @@ def computed(node: Node, given: _Inputs) -> list[Array] | None:
 
 
 class Tail:
-    """What follows from the last convolutions of a network. ends: their tensors."""
+    """What follows from the last convolutions of a network. ends: their tensors. nodes: those behind them, in order."""
 
     def __init__(self, graph: Network, ends: Sequence[str]) -> None:
         self.graph = graph
-        self._fixed: dict[str, NDArray[Any]] = {
-            name: value.astype(np.float64) if value.dtype.kind == "f" else value
-            for name, value in graph.constants.items()
-        }
-        self._nodes: list[Node] = []
+        with np.errstate(invalid="ignore"):  # numbers of damaged files
+            self._fixed: dict[str, NDArray[Any]] = {
+                name: value.astype(np.float64) if value.dtype.kind == "f" else value
+                for name, value in graph.constants.items()
+            }
+        self.nodes: list[Node] = []
         self._room = MAX_TOGETHER
         behind = set(ends)
         for node in graph.nodes:
             if any(name in behind for name in node.outputs):
                 continue  # an end itself
-            if node.op.upper() == "SHAPE" and node.inputs[0] in graph.shapes and node.inputs[0] not in self._fixed:
-                self._fixed[node.outputs[0]] = np.array(graph.shapes[node.inputs[0]], np.int64)
+            shape = graph.shapes.get(node.inputs[0]) if node.inputs else None
+            if node.op.upper() == "SHAPE" and shape is not None and node.inputs[0] not in self._fixed:
+                self._fixed[node.outputs[0]] = np.array(shape, np.int64)
             elif any(name in behind for name in node.inputs):
                 behind.update(node.outputs)
-                self._nodes.append(node)
+                self.nodes.append(node)
             elif all(not name or name in self._fixed for name in node.inputs):
                 self._keep(node, self._fixed)
 
@@ -296,7 +307,7 @@ class Tail:
         known: dict[str, Array] = {**self._fixed, **(before or {}), **values}
         changed = set(values)
         made: dict[str, Array] = dict(values)
-        for node in self._nodes:
+        for node in self.nodes:
             if before is not None and not changed.intersection(node.inputs):
                 continue
             for name in node.outputs:
