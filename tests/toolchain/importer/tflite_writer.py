@@ -7,6 +7,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 _KINDS = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
@@ -128,7 +129,9 @@ class TfliteNet:
     ) -> int:
         sources = build.CreateNumpyVector(np.array(inputs, np.int32))
         results = build.CreateNumpyVector(np.array(outputs, np.int32))
-        record = None
+        record, custom = None, None
+        if options is None and attributes:
+            custom = build.CreateByteVector(flexbuffers.Dumps(attributes))
         if options is not None:
             given = {
                 key: build.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, list) else value
@@ -142,6 +145,8 @@ class TfliteNet:
         tflite.OperatorAddOpcodeIndex(build, number)
         tflite.OperatorAddInputs(build, sources)
         tflite.OperatorAddOutputs(build, results)
+        if custom is not None:
+            tflite.OperatorAddCustomOptions(build, custom)
         if record is not None:
             tflite.OperatorAddBuiltinOptionsType(build, getattr(tflite.BuiltinOptions, str(options)))
             tflite.OperatorAddBuiltinOptions(build, record)
