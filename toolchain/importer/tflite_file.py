@@ -44,6 +44,7 @@ _OPTIONS: Mapping[str, str] = {
     "GATHER": "GatherOptions axis batch_dims",
     "PACK": "PackOptions axis",
     "UNPACK": "UnpackOptions axis",
+    "REDUCE_MAX": "ReducerOptions keep_dims",
     "SUM": "ReducerOptions keep_dims",
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }
