@@ -45,7 +45,8 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
             f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
             "and its --decoding; for a classification name its logits"
         ) from None
-    return cut(graph, dict.fromkeys(part.end.tensor for level in heads.levels for part in level.parts)), heads
+    parts = [part for level in heads.levels for part in level.parts]
+    return cut(graph, dict.fromkeys(end.tensor for part in parts for end in (part.end, part.beside) if end)), heads
 
 
 def _is_vector(graph: Network) -> bool:
@@ -84,6 +85,8 @@ def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: P
     own = heads.family.labels if len(heads.family.labels or ()) == heads.labels else None
     labels = _labels(path, settings.labels or own, heads.labels)
     try:
+        if imported.quantized and any(part.beside for level in heads.levels for part in level.parts):
+            raise HeadError("shifts and sizes are in two tensors of integers with scales of their own, expected one")
         meant = detection(heads, imported.layers, names, labels, settings)
     except HeadError as error:
         raise ImportedFileError(f"{path}: {error}") from None

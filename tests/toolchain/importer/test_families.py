@@ -323,6 +323,8 @@ UNDECODED: dict[str, tuple[Write, str, dict[str, object]]] = {
         "FastestDet",
         {"decoding": "fastestdet", "softmax": True, "powers": (0.6, 0.4)},
     ),
+    "CenterNet": (raw((4,), LABELS, 2, 2, sigmoids=(0,)), "CenterNet", {"decoding": "linear", "origin": 0.0}),
+    "CenterFace": (raw((4,), 1, 2, 2, 10, sigmoids=(0,)), "CenterFace", {"decoding": "ssd", "labels": ("face",)}),
     "FOMO": (raw((8,), LABELS + 1, softmax=0), "FOMO", {"decoding": "cells", "background": True}),
 }
 
@@ -448,6 +450,29 @@ def test_fastest_det_as_upstream_decodes_it(tmp_path: Path) -> None:
     size = 1 / (1 + np.exp(-t[:, 2:])) * SIDE
     np.testing.assert_allclose(boxes, np.concatenate([centre - size / 2, centre + size / 2], 1), atol=1e-3)
     np.testing.assert_allclose(scores, gate**0.6 * classes**0.4, atol=1e-5)
+
+
+def test_center_net_as_upstream_decodes_it(tmp_path: Path) -> None:
+    """ctdet_decode of models/decode.py: centre plus reg, wh around it, both in cells of 4 pixels."""
+    model = imported(tmp_path, raw((4,), LABELS, 2, 2, sigmoids=(0,))).model
+    assert isinstance(model, FloatModel)
+    boxes, scores = numbers(model, image_of())
+    heat, size, shift = ends_of(tmp_path)
+    centre = cells((4,), 0.0)[0] + shift
+    np.testing.assert_allclose(boxes, 4 * np.concatenate([centre - size / 2, centre + size / 2], 1), atol=1e-3)
+    np.testing.assert_allclose(scores, heat, atol=1e-5)
+
+
+def test_center_face_as_upstream_decodes_it(tmp_path: Path) -> None:
+    """decode of centerface.py: scale0 and offset0 are of rows."""
+    model = imported(tmp_path, raw((4,), 1, 2, 2, 10, sigmoids=(0,))).model
+    assert isinstance(model, FloatModel)
+    boxes, scores = numbers(model, image_of())
+    heat, scale, offset, _ = ends_of(tmp_path)
+    places, size = cells((4,), 0.0)[0], np.exp(scale[:, ::-1]) * 4
+    first = (places + offset[:, ::-1] + 0.5) * 4 - size / 2
+    np.testing.assert_allclose(boxes, np.concatenate([first, first + size], 1), atol=1e-3)
+    np.testing.assert_allclose(scores, heat, atol=1e-5)
 
 
 def test_ultra_face_has_the_anchors_of_its_project(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgemeta.model.layers import Conv, Float32, FloatLayer
+from edgemeta.model.layers import Concat, Conv, Float32, FloatLayer
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.importer.heads.ends import HeadError
 from edgemeta.toolchain.importer.heads.layouts import Part
@@ -33,10 +33,14 @@ def detection(
     uses = Counter(part.end.tensor for level in heads.levels for part in level.parts)
     made: dict[str, list[FloatLayer]] = {}
     parts: dict[str, tuple[str, tuple[int, ...]]] = {}
+    joined: list[Concat] = []
 
     def output(part: Part, what: str) -> str:
         """The layer that gives a part; its convolution, and the activation that the file has behind it, are split."""
         whole = by_name[names[part.end.tensor]]
+        if part.beside is not None:
+            joined.append(Concat(f"{whole.name}.{what}", (whole.name, names[part.beside.tensor])))
+            return joined[-1].name
         if part.channels is None:
             return whole.name
         name = f"{whole.name}.{what}" if uses[part.end.tensor] > 1 else whole.name
@@ -63,7 +67,7 @@ def detection(
         )
         for level in heads.levels
     )
-    changed = tuple(part for layer in layers for part in made.get(layer.name, [layer]))
+    changed: tuple[FloatLayer, ...] = tuple(part for layer in layers for part in made.get(layer.name, [layer]))
     task = Detection(labels, levels=levels, **vars(heads.formula))
     given: dict[str, Any] = {
         "score_threshold": settings.score_threshold,
@@ -71,7 +75,7 @@ def detection(
         "max_objects": settings.max_objects,
     }
     task = replace(task, **{key: value for key, value in given.items() if value is not None})
-    return Meant(changed, task, parts)
+    return Meant((*changed, *joined), task, parts)
 
 
 def renamed(task: Detection, names: Mapping[str, str]) -> Detection:

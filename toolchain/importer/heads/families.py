@@ -77,6 +77,11 @@ def _pixels_of_anchors(_: tuple[int, int], splits: tuple[Split, ...]) -> tuple[G
     return tuple(Grid(((1.0, 1.0),) * split.anchors, None) for split in splits)
 
 
+def _fours(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
+    """One grid of 4 pixels, by which sizes are measured."""
+    return _strides((4,), 1)(image, splits)
+
+
 def _whole_image(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
     """Sizes are shares of the image."""
     return tuple(Grid(((float(image[1]), float(image[0])),), None) for _ in splits)
@@ -289,6 +294,25 @@ FAMILIES: tuple[Family, ...] = (
         Formula("yolov8"),
         _ULTRALYTICS,
         counts=_BINS,
+    ),
+    Family(
+        "CenterFace",
+        "1, 2, 2 and 10 channels of a grid of 4 pixels: face, size, shift (y before x), keypoints",
+        layouts.centres(10),
+        Formula("ssd", box_order="yxhw", variances=(1.0, 1.0)),
+        Pixels((0.0,), (1.0,), "rgb", "full"),
+        is_by_ends=True,
+        rule=_fours,
+        labels=("face",),
+    ),
+    Family(
+        "CenterNet",
+        "L, 2 and 2 channels of a grid of 4 pixels: scores of centres, size, shift",
+        layouts.centres(0),
+        Formula("linear", origin=0.0),
+        Pixels((104.04, 113.985, 119.85), (73.695, 69.87, 70.89), "bgr", "letterbox", (0,), "center"),
+        is_by_ends=True,
+        rule=_cells,
     ),
     Family(
         "FOMO",

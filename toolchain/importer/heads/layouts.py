@@ -11,10 +11,14 @@ from edgemeta.toolchain.importer.heads.probe import Probe
 
 @dataclass(frozen=True)
 class Part:
-    """Output channels of a convolution, one after the other for each anchor; None: all of them."""
+    """Output channels of a convolution, one after the other for each anchor; None: all of them.
+
+    beside: another convolution, whose channels follow those of the first.
+    """
 
     end: End
     channels: tuple[int, ...] | None = None
+    beside: End | None = None
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Split:
     @property
     def ends(self) -> tuple[End, ...]:
         """Its convolutions, each once."""
-        parts = [part.end for part in (self.boxes, self.objectness, self.classes) if part]
-        return tuple(dict.fromkeys(parts))
+        parts = [part for part in (self.boxes, self.objectness, self.classes) if part]
+        return tuple(dict.fromkeys(end for part in parts for end in (part.end, part.beside) if end))
 
     @property
     def candidates(self) -> Candidates:
@@ -173,6 +177,21 @@ def gated_softmax(ends: list[End], probe: Probe, _: int) -> Split | None:
     """As `gated`, the classes with a softmax behind them."""
     split = gated(ends, probe, 0)
     return split if split and "Softmax" in split.classes.end.passed else None
+
+
+def centres(extra: int) -> Layout:
+    """A map of scores in a grid of 4 pixels, sizes and shifts of 2 channels each in this order, and `extra` others."""
+
+    def layout(ends: list[End], probe: Probe, _: int) -> Split | None:
+        pairs_ = [end for end in ends if end.shape[2] == 2 and not probe.is_score(end)]
+        rest = [end for end in ends if end not in pairs_ and end.shape[2] != extra]
+        is_fine = ends[0].shape[0] == -(-probe.image[0] // 4) and len(ends) == 3 + bool(extra)
+        if not is_fine or len(pairs_) != 2 or len(rest) != 1:
+            return None
+        size, shift = pairs_
+        return Split(Part(shift, beside=size), None, Part(rest[0]), 1, rest[0].shape[2])
+
+    return layout
 
 
 def map_of_scores(ends: list[End], probe: Probe, _: int) -> Split | None:

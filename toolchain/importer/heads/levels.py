@@ -80,7 +80,8 @@ class _Finder:
         """The family whose formula the file computes."""
         for family, splits in self._trials():
             rule = family.rule if family.formula.decoding in WITH_ANCHORS else None
-            if splits[0].boxes is None or (rule is not None and rule(self.probe.image, splits) is None):
+            boxes = splits[0].boxes
+            if boxes is None or boxes.beside or (rule is not None and rule(self.probe.image, splits) is None):
                 continue
             if not self._scores_fit(family, splits):
                 continue
@@ -110,7 +111,9 @@ class _Finder:
             elif ruled is None and decoding and family.formula.decoding not in WITH_ANCHORS:
                 ruled = tuple(Grid((), None) for _ in splits)
             if ruled is not None and (family.is_by_ends or decoding or (settings.anchors and family.takes_anchors)):
-                formula = replace(_wanted(family, splits), box_order=settings.box_order)
+                formula = _wanted(family, splits)
+                if settings.box_order == "yxhw":
+                    formula = replace(formula, box_order="yxhw")
                 ruled = tuple(self._scaled(*each, formula) for each in zip(ruled, splits, strict=True))
                 if not is_raw:
                     self.notes.append(
