@@ -75,7 +75,7 @@ class DetectionLevel:
 
 
 Decoding: TypeAlias = Literal[
-    "yolox", "yolov3", "yolov5", "yolov8", "distances", "ssd", "linear", "fastestdet", "cells"
+    "yolox", "yolov3", "yolov5", "yolov8", "distances", "exponential", "ssd", "linear", "fastestdet", "cells"
 ]
 """How numbers become boxes: `Detection.decoding`."""
 WITH_ANCHORS: frozenset[Decoding] = frozenset(["yolov3", "yolov5", "ssd", "fastestdet"])
@@ -98,7 +98,7 @@ class Detection:
     - yolov8: four distributions of `bins` numbers each, whose expectations d under softmax are the distances from a
       point of the cell to the sides: ((x + o) sx - d0 aw, (y + o) sy - d1 ah) to ((x + o) sx + d2 aw, (y + o) sy +
       d3 ah)
-    - distances: the same, of four numbers d
+    - distances: the same, of four numbers d; exponential: of four powers, d = e**t
     - ssd: centre ((x + o) sx + u t0 aw, (y + o) sy + u t1 ah), size (e**(v t2) aw, e**(v t3) ah)
     - linear: centre ((x + o) sx + t0 aw, (y + o) sy + t1 ah), size (t2 aw, t3 ah)
     - fastestdet: centre ((x + tanh(t0)) sx, (y + tanh(t1)) sy), size (sigmoid(t2) aw, sigmoid(t3) ah)

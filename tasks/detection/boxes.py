@@ -60,9 +60,11 @@ def decode(task: Detection, numbers: Float64, cells: Cells) -> Float64:
     if task.decoding == "yolov8":
         bins = np.arange(task.bins, dtype=np.float64)
         numbers = (softmax(numbers.reshape(-1, 4, task.bins)) * bins).sum(axis=2)
+    if task.decoding == "exponential":
+        numbers = _power(numbers)
     if task.box_order == "yxhw":
         numbers = numbers[:, [1, 0, 3, 2]]
-    if task.decoding in ("yolov8", "distances"):
+    if task.decoding in ("yolov8", "distances", "exponential"):
         units = cells.anchor / cells.stride
         point = cells.place + task.origin
         first, last = point - numbers[:, :2] * units, point + numbers[:, 2:] * units

@@ -16,7 +16,18 @@ Kind = Literal["int8", "uint8", "int32", "int32 by channel"]
 KINDS: tuple[Kind, ...] = ("int8", "uint8", "int32", "int32 by channel")
 ANCHORS = ((10.0, 14.0), (23.0, 27.0), (37.0, 58.0))
 DECODINGS = (
-    *("yolox", "yolov3", "yolov8", "ssd", "ssd with background", "yolov5", "distances", "linear", "fastestdet"),
+    *(
+        "yolox",
+        "yolov3",
+        "yolov8",
+        "ssd",
+        "ssd with background",
+        "yolov5",
+        "distances",
+        "exponential",
+        "linear",
+        "fastestdet",
+    ),
     *("cells with background", "yolov8 of 8 bins", "distances with anchors", "linear with anchors"),
 )
 

@@ -67,7 +67,9 @@ def _boxes(task: Detection, t: torch.Tensor, anchors: Any, image: tuple[int, ...
     if task.decoding == "yolov8":
         bins = t.reshape(height, width, 1, 4, -1).softmax(4)
         t = bins @ torch.arange(bins.shape[4]).double()
-    if task.decoding in ("yolov8", "distances"):
+    if task.decoding == "exponential":
+        t = t.clamp(max=20).exp()
+    if task.decoding in ("yolov8", "distances", "exponential"):
         unit = sides if anchors else stride
         centre = (grid + 0.5) * stride
         return torch.cat([centre - t[..., :2] * unit, centre + t[..., 2:] * unit], 3)

@@ -61,7 +61,12 @@ def cells(strides: Sequence[int], origin: float = 0.5) -> tuple[Array, Array]:
 
 
 def distances(
-    strides: Sequence[int], bins: int = 1, origin: float = 0.5, share: bool = False, select: bool = False
+    strides: Sequence[int],
+    bins: int = 1,
+    origin: float = 0.5,
+    share: bool = False,
+    select: bool = False,
+    power: float = 0,
 ) -> Write:
     """As Ultralytics writes it: expectations, corners; `select`: the best ones at the end, as YOLO26 and YOLOv10."""
 
@@ -75,6 +80,8 @@ def distances(
             each = net.node("Transpose", each, perm=[0, 3, 1, 2])
             weight = net.constant(np.arange(bins, dtype=np.float32).reshape(1, bins, 1, 1))
             boxes = net.reshape(net.node("Conv", each, weight), 1, -1, 4)
+        if power:
+            boxes = net.node("Mul", net.node("Exp", boxes), number(net, power))
         before = net.node("Split", boxes, outputs=2, axis=2)
         first = net.node("Sub", net.constant(points[np.newaxis]), before)
         last = net.node("Add", net.constant(points[np.newaxis]), f"{before}.1")
@@ -164,6 +171,7 @@ DECODED: dict[str, tuple[Write, str, str]] = {
     "another number of bins": (distances((8, 16), 11), "other distances", "corners"),
     "YOLO26": (distances((8, 16), select=True), "YOLO26", "corners"),
     "RTMDet": (distances((8, 16, 32), origin=0.0), "RTMDet", "corners"),
+    "RTMDet-l": (distances((8, 16, 32), origin=0.0, power=1.5), "RTMDet-l", "corners"),
     "shares of the image": (distances((8, 16), 16, share=True), "YOLOv8", "shares"),
     "YOLOv5": (anchored("yolov5"), "YOLOv5", "centre"),
     "YOLOv3": (anchored("yolov3"), "YOLOv3", "centre"),

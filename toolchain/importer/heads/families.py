@@ -166,6 +166,14 @@ FAMILIES: tuple[Family, ...] = (
         origin=0.0,
     ),
     Family(
+        "RTMDet-l",
+        "4 and L channels: four powers that are distances from the corner of a cell, classes (RTMDet-m, l, x)",
+        layouts.pairs(1),
+        Formula("exponential"),
+        _OPENMMLAB,
+        origin=0.0,
+    ),
+    Family(
         "YOLO26",
         "4 and L channels: four distances, classes (YOLO26, YOLOv6)",
         layouts.pairs(1),

@@ -161,7 +161,7 @@ def _constants(
             far = float(np.mean(np.log(found.size / zero.size) / numbers[2:]))
             formula = replace(formula, variances=(_near(near, probe, (1.0, 0.1)), _near(far, probe, (1.0, 0.2))))
     numbers_are_fine = all(np.isfinite([formula.origin, *formula.variances])) and min(formula.variances) > 0
-    uses_origin = wanted.decoding in ("yolov8", "distances", "ssd", "linear")
+    uses_origin = wanted.decoding in ("yolov8", "distances", "exponential", "ssd", "linear")
     if not numbers_are_fine or (uses_origin and not 0 <= formula.origin <= 1):
         return None
     return formula if uses_origin else replace(formula, origin=0.5)
@@ -185,6 +185,8 @@ def _anchor(probe: Probe, formula: Formula, form: _Form, one: Response, stride: 
         match formula.decoding:
             case "yolov8":
                 sides = zero.size / (formula.bins - 1)
+            case "exponential":
+                sides = zero.size / 2
             case "distances":
                 sides = (found.size - zero.size) / (numbers[:2] + numbers[2:])
             case "linear":

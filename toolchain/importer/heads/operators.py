@@ -56,6 +56,7 @@ PASSED = frozenset(
         "Tanh",
         "Sub",
         "Tile",
+        "TRTBatchedNMS",
         "TopK",
         "Transpose",
         "Unsqueeze",
