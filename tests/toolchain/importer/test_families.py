@@ -460,6 +460,28 @@ def test_fastest_det_as_upstream_decodes_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, gate**0.6 * classes**0.4, atol=1e-5)
 
 
+def test_yolo_fastest_v2_as_upstream_decodes_it(tmp_path: Path) -> None:
+    """handel_preds of utils/utils.py: sigmoids are in the file, anchors in its project, classes are shared by three."""
+    model = imported(tmp_path, raw((16, 32), 12, 3, LABELS, softmax=2, sigmoids=(0, 1)), side=352).model
+    assert isinstance(model, FloatModel)
+    assert isinstance(model.task, Detection)
+    boxes, scores = numbers(model, image_of(352))
+    outputs = expected(tmp_path / "small.onnx", image_of(352))
+    values = [each[0].astype(np.float64).reshape(each.shape[1], -1).T for each in outputs]
+    wanted, wanted_scores = [], []
+    for i, (level, stride) in enumerate(zip(model.task.levels, (16, 32), strict=True)):
+        reg, obj, cls = values[3 * i : 3 * i + 3]
+        side = 352 // stride
+        y, x = np.mgrid[:side, :side]
+        place = np.stack([x.ravel(), y.ravel()], 1)[:, np.newaxis]
+        t = reg.reshape(-1, 3, 4)
+        centre, size = (t[..., :2] * 2 - 0.5 + place) * stride, (t[..., 2:] * 2) ** 2 * np.array(level.anchors)
+        wanted.append(np.concatenate([centre - size / 2, centre + size / 2], 2).reshape(-1, 4))
+        wanted_scores.append((obj[..., np.newaxis] * cls[:, np.newaxis]).reshape(-1, LABELS))
+    np.testing.assert_allclose(boxes, np.concatenate(wanted), rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(scores, np.concatenate(wanted_scores), atol=1e-5)
+
+
 def test_center_net_as_upstream_decodes_it(tmp_path: Path) -> None:
     """ctdet_decode of models/decode.py: centre plus reg, wh around it, both in cells of 4 pixels."""
     model = imported(tmp_path, raw((4,), LABELS, 2, 2, sigmoids=(0,))).model

@@ -148,6 +148,8 @@ class _Finder:
             if split.boxes is not None:
                 end, channels = split.candidates.end, split.candidates.channels[0]
                 is_kept = bool(self.probe.kept(end)[list(channels)].any())
+                if formula.decoding == "yolov5":  # in which all four are sigmoids first
+                    is_kept = is_kept or bool(self.probe.shown(end)[list(channels)].all())
                 if formula.decoding in MULTIPLES:
                     is_kept = is_kept or self.probe.factor(end, channels) is not None
                 if not is_kept:
