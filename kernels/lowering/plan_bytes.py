@@ -8,7 +8,8 @@ narrowest that hold all. A text is its number of bytes and UTF-8. A type is heig
 least and the greatest integer, and the zero point. Tensor 0 is the input and tensor i + 1 what step i leaves; inputs
 and outputs are tensors by number. `_FIELDS` says which fields an operator has. After those of a convolution comes the
 sum that follows it, if there is one: the convolution is its operand 0 or 1, another tensor the other one. Then comes
-the one table of all layers of one element that follow. A model always gives the same bytes.
+the table, or one for each channel, of all layers of one element that follow; its entries are less 128 if they are of an
+unsigned tensor. A model always gives the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.lowering.fusion import Fusions, fuse
 from edgemeta.kernels.lowering.gather import gather_of
-from edgemeta.kernels.lowering.replacement import table_of, table_of_all, without_phases
+from edgemeta.kernels.lowering.replacement import has_table, table_of_all, without_phases
 from edgemeta.kernels.lowering.steps import ConvStep, LayerStep, PoolDenseStep, UnsupportedError
 from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import (
@@ -46,7 +47,7 @@ from edgemeta.model.layers import (
 from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
-VERSION = 13
+VERSION = 14
 """That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
 
 OPERATORS = (
@@ -86,9 +87,9 @@ def _step(
     source, output = types[layer.sources[0]], layer.output
     operator, fields = _FIELDS.get(type(layer), ("gather", _gather))
     values = fields(layer, source.shape, form)
-    if table_of(layer, source) is not None:
-        operator, values = "lookup", (table_of_all(step.layers, source),)
+    if has_table(layer, source):
         named, output, after = step.layers, step.output.output, ()
+        operator, values = "lookup", (_table(named, source, output),)
     inputs = np.array([numbers[name] for name in layer.sources])
     yield _named(named) + packed((OPERATORS.index(operator), inputs, *_type(output), *values))
     if isinstance(step, ConvStep) and step.add is not None and step.residual is not None:
@@ -98,9 +99,13 @@ def _step(
     elif operator == "conv":
         yield packed([0])
     if after:
-        yield packed([1]) + _named(after) + packed((*_type(step.output.output), table_of_all(after, output)))
+        yield packed([1]) + _named(after) + packed((*_type(end := step.output.output), _table(after, output, end)))
     else:
         yield packed([0])
+
+
+def _table(layers: Sequence[Layer], source: TensorType, output: TensorType) -> NDArray[np.int64]:
+    return table_of_all(layers, source) - (0 if output.signed else 128)
 
 
 def _named(layers: Sequence[Layer]) -> bytes:
@@ -210,20 +215,20 @@ _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] =
     Dense: ("conv", _dense),
     Add: ("sum", _sum),
     Clamp: ("lookup", lambda *_: ()),
+    Lookup: ("lookup", lambda *_: ()),
     Rescale: ("rescale", _requantized),
     MaxPool: ("max_pool", _pool),
     AveragePool: ("average_pool", _pool),
     Concat: ("concat", lambda *_: ()),
-    Lookup: ("lookup", lambda layer, *_: (layer.entries,)),
     Product: ("product", _requantized),
     ResizeBilinear: ("bilinear", _bilinear),
 }
 """Operator and fields of each layer, of its input's shape and its form; any other layer is a gather.
 
-A layer that is one table for all channels is a lookup.
+A layer that is a table (`has_table`) is a lookup.
 """
 
 _FUSIONS = Fusions(
     lambda layer, _: ConvStep(layer) if isinstance(layer, Conv) and _takes_sum(layer) else LayerStep(layer),
-    lambda step, after: not isinstance(step.layers[0], Concat) and table_of(after, step.output.output) is not None,
+    lambda step, after: not isinstance(step.layers[0], Concat) and has_table(after, step.output.output),
 )

@@ -15,29 +15,38 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Clamp, Concat, Conv, Layer, Lookup, Pair, Rescale, Shape, TensorType
 
 
-def table_of(layer: Layer, source: TensorType) -> NDArray[np.int64] | None:
-    """What a layer makes of the 256 integers of its input's dtype, the least first: int64 [256].
-
-    None unless it is a clamp, a rescaling or a lookup that is the same for all channels.
-    """
-    if not isinstance(layer, Clamp | Lookup | Rescale):
-        return None
-    least = int(np.iinfo(source.dtype).min)
-    every = np.arange(least, least + 256, dtype=source.dtype)
-    images = np.broadcast_to(every[:, np.newaxis], (1, 1, 256, source.shape[2]))
-    results: NDArray[np.int64] = layer.integers([images], [source])[0, 0].astype(np.int64)
-    return results[:, 0] if (results == results[:, :1]).all() else None
+def has_table(layer: Layer, source: TensorType) -> bool:
+    """Whether a layer is a table: a clamp, a lookup, or a rescaling that is the same for all channels."""
+    return isinstance(layer, Clamp | Lookup) or (isinstance(layer, Rescale) and len(_tables(layer, source)) == 1)
 
 
 def table_of_all(layers: Sequence[Layer], source: TensorType) -> NDArray[np.int64]:
-    """One table for layers that each have one and read each other, the first a tensor of type `source`: int64 [256]."""
-    least = int(np.iinfo(source.dtype).min)
-    table = np.arange(least, least + 256)
+    """The table of layers that each have one and read each other, the first a tensor of type `source`.
+
+    What they make of the 256 integers of its dtype, the least first: int64 [1, 256], or [C, 256] by channel.
+    """
+    table = _every(source).astype(np.int64)[np.newaxis]
     for layer in layers:
-        next_ = table_of(layer, source)
-        assert next_ is not None, f"{layer.name} has no table"
-        table, source = next_[table - int(np.iinfo(source.dtype).min)], layer.output
-    return table
+        next_ = _tables(layer, source)
+        rows = max(len(table), len(next_))
+        columns = np.broadcast_to(table - int(np.iinfo(source.dtype).min), (rows, 256))
+        table, source = np.take_along_axis(np.broadcast_to(next_, (rows, 256)), columns, axis=1), layer.output
+    return table[:1] if (table == table[:1]).all() else table
+
+
+def _tables(layer: Layer, source: TensorType) -> NDArray[np.int64]:
+    """What a layer of one element makes of each integer: int64 [C, 256], or [1, 256] if that is so for all channels."""
+    if isinstance(layer, Lookup):
+        return layer.entries.astype(np.int64)
+    images = np.broadcast_to(_every(source)[:, np.newaxis], (1, 1, 256, source.shape[2]))
+    results: NDArray[np.int64] = layer.integers([images], [source])[0, 0].astype(np.int64).T
+    return results[:1] if (results == results[:1]).all() else results
+
+
+def _every(source: TensorType) -> NDArray[Any]:
+    """The 256 integers of a dtype, the least first."""
+    least = int(np.iinfo(source.dtype).min)
+    return np.arange(least, least + 256, dtype=source.dtype)
 
 
 @dataclass(frozen=True, eq=False)

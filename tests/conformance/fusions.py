@@ -1,6 +1,7 @@
 """Graphs that planners rearrange: tables behind layers, tensors that are parts of others, slices that are convolved."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from edgemeta.model.layers import MaxPool, TensorType
 from tests.conformance.networks import Case, NetworkBuilder
@@ -25,19 +26,9 @@ def _net(name: str, channels: int, height: int = 6, width: int = 7) -> NetworkBu
 
 def tables() -> Iterator[Case]:
     """A table behind every kind of layer, chains of tables, and tables whose input has other readers."""
-    for kind in (
-        "conv",
-        "wide",
-        "depthwise",
-        "groups",
-        "add",
-        "fused-add",
-        "max-pool",
-        "average",
-        "product",
-        "upsample",
-    ):
-        net = _net(f"table-after-{kind}", 18)
+    kinds = ("conv", "wide", "depthwise", "groups", "add", "fused-add", "max-pool", "average", "product", "upsample")
+    for kind, per_channel in product(kinds, (False, True)):
+        net = _net(f"{'tables' if per_channel else 'table'}-after-{kind}", 18)
         x = net.start
         match kind:
             case "conv":
@@ -60,7 +51,8 @@ def tables() -> Iterator[Case]:
                 x = net.product(x, x, OTHER, "multiplier")
             case "upsample":
                 x = net.upsample(x, (2, 3))
-        yield net.observe(net.lookup(x, OTHER))
+        yield net.observe(net.lookup(x, OTHER, per_channel))
+    yield from tables_of_channels()
     net = _net("table-chain", 20)
     x = net.rescale(net.clamp(net.conv(net.start, 33, output=KIND), -70, 99), OTHER, "multiplier-per-layer")
     x = net.lookup(net.rescale(x, KIND, "table-per-layer"), OTHER)
@@ -79,6 +71,27 @@ def tables() -> Iterator[Case]:
     net = _net("table-wide-rows", 16, 3, 600)
     x = net.lookup(net.conv(net.start, 16, (1, 1), padding=NONE, output=OTHER), KIND)
     yield net.observe(net.pool(MaxPool, x, (1, 100), (1, 100), NONE))
+
+
+def tables_of_channels() -> Iterator[Case]:
+    """Tables for each channel on rows that are many pixels, few, or one run with the border between them, and parts."""
+    for height, width, channels in ((9, 23, 33), (3, 600, 16), (1, 70, 20), (13, 13, 48), (2, 9, 100)):
+        for reader in ("padded", "none"):
+            net = _net(f"tables-{height}x{width}x{channels}-{reader}", 3, height, width)
+            x = net.lookup(net.conv(net.start, channels, output=OTHER), KIND, per_channel=True)
+            if reader == "padded":
+                x = net.conv(x, channels, (5, 5), padding=(2, 2, 2, 2), groups=channels, output=KIND)
+            yield net.observe(net.pool(MaxPool, x, (1, min(width, 9)), (1, min(width, 9)), NONE))
+    net = _net("tables-of-parts", 16, 7, 11)
+    parts = [net.lookup(net.conv(net.start, each, output=KIND), KIND, per_channel=True) for each in (32, 16, 5)]
+    yield net.observe(net.conv(net.concat(*parts), 40, (5, 5), padding=(2, 2, 2, 2), output=KIND))
+    net = _net("tables-of-an-image", 3, 7, 11)
+    x = net.lookup(net.lookup(net.start, OTHER, per_channel=True), KIND)
+    yield net.observe(net.conv(x, 17, output=KIND))
+    net = _net("tables-alone", 40, 7, 11)
+    x = net.conv(net.start, 40, output=KIND)
+    y = net.lookup(net.clamp(net.lookup(x, OTHER), 3, 200), KIND, per_channel=True)
+    yield net.observe(net.concat(x, net.lookup(y, KIND, per_channel=True), y))
 
 
 def joined() -> Iterator[Case]:

@@ -1,5 +1,8 @@
 // The C interface: converts exceptions to an error text.
 #include <cstdio>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <exception>
 
 #include "edgemeta_cpu.h"
@@ -61,6 +64,9 @@ EM_EXPORT int32_t em_load(em_program* program, const uint8_t* plan, int64_t leng
   return guarded<int32_t>(error, -1, [&] {
     program->program.load(edgemeta::read_plan(plan, static_cast<size_t>(length)));
     program->steps = described(program->program.steps());
+#if defined(__GLIBC__)
+    malloc_trim(0);  // what reading and packing took, some MB of small blocks, back to the system
+#endif
     return 0;
   });
 }

@@ -78,6 +78,8 @@ struct Kernels {
   // A row of an image of three channels: each byte exclusive-or `flip`.
   void (*load_pixels)(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
   void (*lookup)(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
+  // Tables for each channel, [count][256], as the lookup of tensors in whole blocks reads them.
+  void (*pack_tables)(uint8_t* tables, int64_t count);
   void (*product)(const Product&, uint8_t* arena, int32_t first, int32_t last);
   void (*gather)(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
   void (*bilinear)(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);

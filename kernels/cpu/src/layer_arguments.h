@@ -28,8 +28,9 @@ struct Addition {
 // y = table[x], on the library's integers; one table for all channels or one each.
 struct Lookup {
   View in, out;
-  const uint8_t* table;  // [1][256] or [channels][256]
+  const uint8_t* table;  // [1][256] or, by Kernels::pack_tables, [channels of whole blocks][256]
   bool per_channel;
+  bool joins_rows;  // in and out are alike, and what is between the rows that a call makes may be overwritten
 };
 
 // acc = (a - zero) * (b - zero); b may be one pixel that all pixels of a are multiplied by.

@@ -58,7 +58,10 @@ void Program::load(Plan plan) {
   std::vector<Layer> layers = place_parts(with_own_sums(std::move(plan.layers), kernels_), tensors_, kInput);
   const size_t arena_bytes = plan_arena(tensors_, layers, kInput, plan.outputs);
   size_t scratch_bytes = 0;
-  for (const Layer& layer : layers) steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
+  for (Layer& layer : layers) {
+    steps_.push_back(make_step(layer, tensors_, kernels_, scratch_bytes));
+    layer = Layer{};  // its weights and tables have been packed
+  }
   for (int i = 0; i < team_.size(); ++i) {
     arenas_.emplace_back(arena_bytes);
     scratch_.emplace_back(scratch_bytes);

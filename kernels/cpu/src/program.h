@@ -89,7 +89,7 @@ struct Layer {
   Bases bases;                         // of the same weights
   RequantizeSpec requantize;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
-  std::vector<int16_t> table;     // lookup
+  std::vector<int8_t> table;      // lookup: one or one for each channel, on signed bytes
   std::vector<int32_t> channels;  // concat: first output channel of each input
   NeighbourLists rows, columns;   // bilinear
   Places places;                  // gather
@@ -98,7 +98,7 @@ struct Layer {
   std::shared_ptr<Layer> sum;
   int32_t sum_operand = 0;
   // A fused table of all later layers of one element, as that of a lookup: its rows are its output. Or empty.
-  std::vector<int16_t> after;
+  std::vector<int8_t> after;
   std::string after_name;
   int32_t wanted_form = EM_FASTEST;  // of a convolution
 };

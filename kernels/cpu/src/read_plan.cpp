@@ -104,14 +104,23 @@ class Reader {
     layer.sum = std::move(sum);
   }
 
-  // One table for all layers of one element that follow.
+  // The tables of all layers of one element that follow.
   void read_table(Layer& layer) {
     require(layer.kind != Kind::concat, "a table follows a concatenation");
     layer.after_name = read_name();
     const TensorType from = plan_.tensors[read_by_a_layer(layer.output)], to = read_type(in_);
-    layer.after = in_.numbers<int16_t>("table", 256, to.lo, to.hi);
+    layer.after = read_tables(to);
     require_equal_shape(from, to);
     layer.output = add(to, false);
+  }
+
+  // One table, or one for each channel, of the output's integers, less 128 if they are unsigned.
+  std::vector<int8_t> read_tables(const TensorType& to) {
+    const int32_t offset = to.is_signed ? 0 : 128;
+    std::vector<int8_t> tables = in_.numbers<int8_t>("table", kAny, to.lo - offset, to.hi - offset);
+    require(tables.size() == 256 || tables.size() == size_t(256) * to.channels,
+            "table has neither 256 entries nor as many for each channel");
+    return tables;
   }
 
   int32_t read_by_a_layer(int32_t tensor) const {
@@ -162,9 +171,7 @@ class Reader {
         return require_shape(to, from.height, from.width, channels);
       }
       case Kind::lookup:
-        layer.table = in_.numbers<int16_t>("table", kAny, to.lo, to.hi);
-        require(layer.table.size() == 256 || layer.table.size() == size_t(256) * to.channels,
-                "table has neither 256 entries nor as many for each channel");
+        layer.table = read_tables(to);
         return require_equal_shape(from, to);
       case Kind::product: {
         const TensorType& other = plan_.tensors[layer.inputs[1]];

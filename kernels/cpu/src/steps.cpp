@@ -72,17 +72,23 @@ Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const K
           }};
 }
 
-// The entries of a plan's table with the output's offset, by the bits of the library's integer of the input.
-std::vector<uint8_t> library_table(const std::vector<int16_t>& entries, const Tensor& output, const Kernels& kernels) {
-  std::vector<uint8_t> table(entries.size());
+// The entries of a plan's tables as the library's integers, by the bits of that of the input; of tables for each
+// channel, those of whole blocks.
+std::vector<uint8_t> library_table(const std::vector<int8_t>& entries, const View& input, const View& output,
+                                   const Kernels& kernels) {
+  std::vector<uint8_t> table(entries.size() > 256 ? size_t(output.blocks()) * kBlock * 256 : 256);
   const size_t flip = kernels.is_signed ? 128 : 0;  // a plan's table begins with the least integer
-  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(entries[i ^ flip] + output.offset);
+  const int32_t offset = kernels.is_signed ? 0 : 128;
+  for (size_t i = 0; i < entries.size(); ++i) table[i] = static_cast<uint8_t>(entries[i ^ flip] + offset);
+  if (table.size() > 256 && input.pixel % kBlock == 0)
+    kernels.pack_tables(table.data(), static_cast<int64_t>(table.size() / 256));
   return table;
 }
 
 Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
-  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.table, tensors[layer.computed], kernels));
-  const Lookup lookup{tensors[layer.inputs[0]].view, written_by(layer, tensors), table->data(), table->size() > 256};
+  const View &in = tensors[layer.inputs[0]].view, out = written_by(layer, tensors);
+  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.table, in, out, kernels));
+  const Lookup lookup{in, out, table->data(), table->size() > 256, false};
   return {layer.name, lookup.out.height,
           [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(lookup, arena, first, last);
@@ -160,14 +166,17 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
   return make_gather(layer, tensors, kernels);
 }
 
-// Applies the table to the rows that a step has made, while they are in the first cache.
+// Applies the table to the rows that a step has made, while they are in the first cache. Tables for each channel take
+// some pixels at once; where the step fills the border, too, it does so later.
 Step with_table(Step step, const Layer& layer, const Tensor& output, const Kernels& kernels) {
-  constexpr int64_t kBytes = 8192;
+  constexpr int64_t kBytes = 8192, kChannelBytes = 32768, kPixels = 512;
   const View& out = output.view;
-  const auto fitting = static_cast<int32_t>(kBytes / (int64_t{out.width} * out.pixel));
+  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.after, out, out, kernels));
+  const bool per_channel = table->size() > 256;
+  const int64_t bytes = per_channel ? std::max(kChannelBytes, kPixels * out.pixel) : kBytes;
+  const auto fitting = static_cast<int32_t>(bytes / (int64_t{out.width} * out.pixel));
   const int32_t rows = std::max(1, fitting / step.rows_per_unit) * step.rows_per_unit;
-  auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.after, output, kernels));
-  const Lookup lookup{out, out, table->data(), false};
+  const Lookup lookup{out, out, table->data(), per_channel, layer.border_of >= 0};
   auto make = std::move(step.run);
   step.run = [rows, table, lookup, make = std::move(make), look_up = kernels.lookup](uint8_t* arena, int32_t first,
                                                                                      int32_t last, uint8_t* own) {

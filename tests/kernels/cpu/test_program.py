@@ -149,7 +149,7 @@ def test_additions_are_fused_into_the_convolution_before_them(resnet8: Case) -> 
     [
         ("table-after-depthwise", ["spread", "conv1+lookup2", "dense3"]),
         ("table-chain-of-image", ["clamp0+lookup1", "dense2"]),
-        ("table-of-channels-between", ["spread", "conv1+lookup2", "lookup3+lookup4", "dense5"]),
+        ("table-of-channels-between", ["spread", "conv1+lookup2+lookup3+lookup4", "dense5"]),
         ("table-two-readers", ["spread", "conv1", "lookup2", "lookup3", "dense5"]),
         ("space-to-depth-rows-3x3", ["conv5", "dense6"]),
         ("concat-16-32-16", ["spread", "conv1", "conv2", "conv3", "conv5", "conv6", "concat7", "dense8"]),

@@ -1,8 +1,10 @@
 """Tables of layers of one element, and convolutions of whole maps: which layers they replace, and the same integers."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from edgemeta.kernels.lowering.replacement import table_of, table_of_all, without_phases
+from edgemeta.kernels.lowering.replacement import has_table, table_of_all, without_phases
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Conv, TensorType, slide
 from tests.conformance.cases import CASES
@@ -18,20 +20,30 @@ def test_a_chain_of_tables_is_what_its_layers_make_one_after_the_other() -> None
     x = every = np.arange(-128, 128, dtype=np.int8).reshape(1, 16, 16, 1)
     source = net.input
     for layer in net.layers:
-        table = table_of(layer, source)
-        assert table is not None
+        assert has_table(layer, source)
         x = layer.integers([x], [source])
         source = layer.output
-    np.testing.assert_array_equal(table_of_all(net.layers, net.input)[every.ravel().astype(int) + 128], x.ravel())
+    np.testing.assert_array_equal(table_of_all(net.layers, net.input)[0, every.ravel().astype(int) + 128], x.ravel())
 
 
-def test_layers_of_a_table_for_each_channel_and_others_have_none() -> None:
+def test_a_chain_with_tables_for_each_channel_is_one_table_for_each_or_for_all() -> None:
+    net = NetworkBuilder("chain", TensorType((2, 128, 3), zero_point=-5))
+    net.lookup(net.lookup(net.clamp(INPUT, -70, 99), UNSIGNED, per_channel=True), SIGNED)
+    every = np.arange(-128, 128, dtype=np.int8).reshape(1, 2, 128, 1).repeat(3, axis=3)
+    x, source = every, net.input
+    for layer in net.layers:
+        x, source = layer.integers([x], [source]), layer.output
+    np.testing.assert_array_equal(table_of_all(net.layers, net.input), x.reshape(256, 3).T)
+    constant = replace(net.layers[-1], table=np.full((1, 256), 3, np.int8))
+    assert table_of_all((*net.layers[:-1], constant), net.input).shape == (1, 256)
+
+
+def test_a_rescaling_by_channel_and_other_layers_have_none() -> None:
     net = NetworkBuilder("none", TensorType((2, 2, 3), zero_point=-5))
-    net.lookup(INPUT, UNSIGNED, per_channel=True)
     net.rescale(INPUT, UNSIGNED, "table")
     net.upsample(INPUT, (2, 2))
     net.conv(INPUT, 3)
-    assert [table_of(layer, net.input) for layer in net.layers] == [None] * 4
+    assert not any(has_table(layer, net.input) for layer in net.layers)
 
 
 def test_phases_that_nothing_else_reads_become_one_convolution_of_the_map() -> None:

@@ -97,6 +97,7 @@ extern const Kernels kernels = {
     concat,
     load_pixels,
     lookup,
+    pack_tables,
     product,
     gather,
     bilinear,

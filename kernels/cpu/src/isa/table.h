@@ -41,6 +41,24 @@ size_t max_pool_scratch(const Pool&);
 void concat(const Copy&, uint8_t* arena, int32_t first, int32_t last);
 void load_pixels(const uint8_t* image, uint8_t* row, int32_t width, uint8_t flip);
 void lookup(const Lookup&, uint8_t* arena, int32_t first, int32_t last);
+void pack_tables(uint8_t* tables, int64_t count);
+// Bytes at which one table is applied: `count` pieces of `size` bytes.
+struct Pieces {
+  const uint8_t* in;
+  uint8_t* out;
+  int64_t in_step, out_step;
+  int32_t size, count;
+};
+
+// Blocks of channels of a run of pixels, at which the tables of each are applied.
+struct PixelRun {
+  const uint8_t* in;
+  uint8_t* out;
+  int64_t in_pixel, out_pixel;
+  int32_t pixels, blocks;
+};
+void look_up_vbmi(const uint8_t* table, const Pieces&);  // AVX-512's, where the machine has VBMI
+void look_up_run_vbmi(const uint8_t* tables, const PixelRun&);
 void gather(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
 void bilinear(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
 size_t resize_scratch(const Resize&);
