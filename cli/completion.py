@@ -27,4 +27,12 @@ float_model_names = _among(float_names, or_file=True)
 """Of a float model."""
 all_model_names = _among(lambda: (*names(), *float_names()), or_file=True)
 """Of either."""
+known_names = _among(lambda: _known(), or_file=False)
+"""Of a network of others."""
 backend_words = _among(lambda: ("auto", *backend_names()), or_file=False)
+
+
+def _known() -> Iterable[str]:
+    from edgemeta.toolchain.known.registry import known_networks  # pydantic, which other completions do without
+
+    return known_networks()

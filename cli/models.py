@@ -1,4 +1,4 @@
-"""`backends` and `model`: list backends; inspect, rename and sign model files."""
+"""`backends` and `model`: list backends; get, inspect, rename and sign model files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.getting import get
 from edgemeta.cli.model_info import float_lines, float_values, task_lines, task_values
 from edgemeta.cli.options import any_model_argument, json_option, keeps_inputs, load_model, model_argument, report
 from edgemeta.cli.rejecting import reject
@@ -50,12 +51,13 @@ def backends(as_json: bool) -> None:
 
 @click.group()
 def model() -> None:
-    """Inspect, rename and sign model files.
+    """Get, inspect, rename and sign model files.
 
     \b
     Examples:
       edgemeta model list
       edgemeta model info resnet8-cifar10
+      edgemeta model get visual-wake-words
       edgemeta model key maker.pem
       edgemeta model sign mine.safetensors --key maker.pem
     """
@@ -172,6 +174,7 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
     )
 
 
+model.add_command(get)
 model.add_command(reject)
 
 

@@ -1,0 +1,188 @@
+"""Makes the model of every known network of its file, and measures it.
+
+    python benchmarks/known_networks.py FOLDER --data FOLDER [--keep]    --keep writes results/known-networks.{md,json}
+
+FOLDER holds the files of the registry under their own names; --data is the folder of test data (docs/test-data.md).
+Printed are the digest that the registry should have, and a figure: of CIFAR-10's labels the share of right ones of its
+10,000 test images; of visual wake words that of the COCO pictures, where a person of at least 0.5 % of a picture
+counts; of other integer classifications on these pictures the share of LiteRT's labels for the same integers; of COCO
+detections mean average precision there; of other float networks the difference from the file's own runtime.
+"""
+
+import argparse
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import cv2
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from benchmarks.result_file import write_json, write_markdown
+from edgemeta.cli.getting import made_of
+from edgemeta.model.file import parse
+from edgemeta.model.float_file import load_float_model
+from edgemeta.model.float_reference import normalized, outputs
+from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import Float32
+from edgemeta.model.preprocess import look_up, placement, preprocess
+from edgemeta.model.tasks import Detection
+from edgemeta.plugins.registry import choose
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.tiles import in_frame
+from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
+from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
+from edgemeta.toolchain.evaluate.detection import least_scores
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
+from edgemeta.toolchain.importer.heads.coco import COCO
+from edgemeta.toolchain.known.registry import KnownNetwork, known_networks
+from edgemeta.toolchain.quantize.image import image_input
+from tests.toolchain.importer.litert import ReferenceKernels, largest_float_difference
+
+LEAST_PERSON = 0.005
+"""Share of a picture, as in the visual wake words data set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """COCO pictures, uint8 [H, W, 3] each, B, G, R, and their boxes."""
+
+    frames: tuple[NDArray[np.uint8], ...]
+    boxes: BoxedImages
+
+    @classmethod
+    def of(cls, path: Path) -> "Pictures":
+        """Those of a file of JPEG pictures."""
+        data = np.load(path)
+        parts = np.split(data["jpeg"], data["offsets"][1:-1])
+        frames = tuple(np.asarray(cv2.imdecode(part, cv2.IMREAD_COLOR), np.uint8) for part in parts)
+        plain = np.flatnonzero(~data["difficult"].astype(bool))
+        numbers, classes = data["box_image"][plain].astype(np.int64), data["box_label"][plain].astype(np.int64)
+        labels = tuple(str(label) for label in data["labels"])
+        empty = np.zeros((len(frames), 1, 1, 3), np.uint8)
+        return cls(frames, BoxedImages(empty, data["boxes"][plain], classes, numbers, labels))
+
+    def has_person(self) -> list[bool]:
+        """Whether a person of at least LEAST_PERSON is in each picture."""
+        found = []
+        for number, frame in enumerate(self.frames):
+            boxes, classes = self.boxes.objects(number)
+            sides = boxes[classes == self.boxes.labels.index("person")]
+            areas = (sides[:, 2] - sides[:, 0]) * (sides[:, 3] - sides[:, 1])
+            found.append(bool((areas >= LEAST_PERSON * frame.shape[0] * frame.shape[1]).any()))
+        return found
+
+
+def main() -> None:
+    """Read the command line, make and measure each network, print and keep the figures; exit 1 for another digest."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="write the result files")
+    arguments = parser.parse_args()
+    pictures, rows, other = Pictures.of(arguments.data / "detection" / "coco_val.npz"), [], []
+    for name, network in known_networks().items():
+        path = arguments.folder / network.file.name
+        labels = None if network.labels is None else arguments.folder / network.labels.name
+        content, _ = made_of(name, network, path, labels)
+        digest = hashlib.sha256(content).hexdigest()
+        figure = figure_of(content, network, path, pictures, arguments.data)
+        rows.append({"name": name, "digest": digest, "figure": figure})
+        print(name, digest, figure, sep="  ", flush=True)
+        if digest != network.digest or figure != network.accuracy.figure:
+            other.append(name)
+    if arguments.keep:
+        command = "python benchmarks/known_networks.py FOLDER --data FOLDER --keep"
+        write_json("known-networks", command, {"networks": rows})
+        write_markdown("known-networks", command, table(rows))
+    if other:
+        raise SystemExit(f"the registry states another digest or figure for {', '.join(other)}")
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """A line for each network."""
+    lines = []
+    for row in rows:
+        network = known_networks()[row["name"]]
+        size = f"{network.file.size / 1e6:.1f} MB"
+        lines.append(f"| `{row['name']}` | {network.what} | {size} | {network.gives} | {row['figure']} |")
+    return "\n".join(["| name | network | file | model | measured |", "|---|---|---|---|---|", *lines, ""])
+
+
+def figure_of(content: bytes, network: KnownNetwork, path: Path, pictures: Pictures, data: Path) -> str:
+    """What is measured of the model of a network, in words."""
+    if network.gives == "float":
+        return float_figure(content, path, pictures)
+    model = parse(content, path)
+    if model.labels == CIFAR10_LABELS:
+        test = load_dataset(data / "cifar10" / "test.npz", "test", labels=CIFAR10_LABELS)
+        found = labels_of(model, look_up(model.preprocessing.table, test.x))
+        return f"{np.mean(found == test.y):.2%} of CIFAR-10's test images right"
+    images = np.stack([preprocess(frame, model.input, model.preprocessing) for frame in pictures.frames])
+    found = labels_of(model, images)
+    count = f"{len(images)} COCO pictures"
+    if "person" in model.labels:
+        return f"person or not right in {np.mean((found == 1) == pictures.has_person()):.0%} of {count}"
+    kernels, wanted = ReferenceKernels(path), []
+    for image in images:
+        kernels(image[np.newaxis])
+        wanted.append(int(kernels.tensor(kernels.network.outputs[0]).argmax()))
+    return f"the label of LiteRT's reference kernels in {np.mean(found == wanted):.0%} of {count}"
+
+
+def labels_of(model: Model, images: NDArray[Any]) -> NDArray[np.int64]:
+    """The number of the label of each image [N, H, W, C], int64 [N]."""
+    with closing(choose("cpu").compile(model, {})) as session:
+        return np.array([int(session.run(image[np.newaxis])[0].argmax()) for image in images])
+
+
+def float_figure(content: bytes, path: Path, pictures: Pictures) -> str:
+    """Mean average precision of a detection of COCO's labels; of others the difference from the file's runtime."""
+    if path.suffix == ".tflite":
+        return f"within {largest_float_difference(path):.0e} of LiteRT, as a share of the output's range"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.safetensors"
+        file.write_bytes(content)
+        model = load_float_model(file)
+    assert isinstance(model.task, Detection)
+    if model.task.labels == COCO:
+        found = mean_average_precision(list(objects_in(model, pictures)), pictures.boxes)
+        return f"mAP {found.at_half:.1%} (0.5), {found.mean:.1%} (0.5 to 0.95) in {found.images} COCO pictures, float"
+    return f"within {onnx_difference(path, model):.0e} of ONNX Runtime, as a share of the output's range"
+
+
+def onnx_difference(path: Path, model: FloatModel) -> float:
+    """Between a float model's outputs and the same tensors of its file, for random pixels as the network takes them."""
+    proto = onnx.load(str(path))
+    del proto.graph.output[:]
+    proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in model.outputs)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # weights among the inputs
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    real = normalized(model, np.random.default_rng(0).integers(0, 256, (1, *model.input_shape)).astype(np.uint8))
+    image = np.ascontiguousarray(real.transpose(0, 3, 1, 2))
+    wanted = session.run(list(model.outputs), {session.get_inputs()[0].name: image})
+    pairs = zip(outputs(model, real), wanted, strict=True)
+    return max(float(np.abs(a - b.transpose(0, 2, 3, 1)).max() / np.ptp(b)) for a, b in pairs)
+
+
+def objects_in(model: FloatModel, pictures: Pictures) -> Iterator[tuple[Object, ...]]:
+    """The objects of each picture, in its pixels."""
+    detector, wanted = FloatDetector(model, least_scores(model.task)), image_input(model)
+    for frame in pictures.frames:
+        integers = preprocess(frame, wanted.input, wanted.preprocessing)[np.newaxis]
+        real: Float32 = (integers.astype(np.float32) - wanted.input.zero_point) * np.float32(wanted.input.scale)
+        place = placement(wanted.preprocessing, wanted.input, frame.shape)
+        found = detector.objects(outputs(model, real))
+        yield in_frame(found, place)
+
+
+if __name__ == "__main__":
+    main()

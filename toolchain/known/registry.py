@@ -1,0 +1,83 @@
+"""The registry of known networks, networks.yaml: data, of which each entry says where its files are and what they give.
+
+Nothing of others is in it: an address at a fixed commit or release, the digest of what is there, and our own settings.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from edgemeta.toolchain.errors import KnownNetworkError
+from edgemeta.toolchain.yaml_file import checked, read_entries
+
+REGISTRY = Path(__file__).with_name("networks.yaml")
+
+_FIXED = (
+    r"https://(raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}"
+    r"|github\.com/[\w.-]+/[\w.-]+/releases/download/[\w.-]+)/[\w./-]+"
+)
+"""An address at a commit or at a release."""
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"^[^\n]+$")]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RemoteFile(_Record):
+    """A file of somebody else. size: bytes."""
+
+    address: Annotated[str, StringConstraints(pattern=f"^{_FIXED}$")]
+    sha256: Digest
+    size: Annotated[int, Field(ge=1)]
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rpartition("/")[2]
+
+
+class Accuracy(_Record):
+    """What was measured, in words, and the command that measured it."""
+
+    figure: Line
+    command: Line
+
+
+class KnownNetwork(_Record):
+    """An entry.
+
+    what: the network in one line. licence: of the files, as SPDX names it. labels: a file with one label on each line.
+    settings: keys of `edgemeta import`. gives: an integer model that runs, or a float model for `edgemeta quantize`.
+    digest: SHA-256 of the model file that is made.
+    """
+
+    what: Line
+    licence: Literal["Apache-2.0", "BSD-3-Clause", "MIT"]
+    file: RemoteFile
+    labels: RemoteFile | None = None
+    settings: Mapping[str, Any] = {}
+    gives: Literal["integer", "float"]
+    digest: Digest
+    accuracy: Accuracy
+
+
+@cache
+def known_networks(path: Path = REGISTRY) -> Mapping[str, KnownNetwork]:
+    """All entries by name. Raises KnownNetworkError."""
+    entries, source = read_entries(path, str(path), KnownNetworkError)
+    return checked(dict[str, KnownNetwork], entries, source, KnownNetworkError)
+
+
+def known_network(name: str, path: Path = REGISTRY) -> KnownNetwork:
+    """The entry of a name. Raises KnownNetworkError."""
+    networks = known_networks(path)
+    if name not in networks:
+        near = get_close_matches(name, networks, 3) or list(networks)
+        raise KnownNetworkError(f"there is no known network {name!r}, expected {', '.join(near)}")
+    return networks[name]
