@@ -67,9 +67,11 @@ def import_network(
     if not isinstance(pixels, Pixels):
         if usual is not None and scales_pixels(network):
             usual = replace(usual, mean=(0.0,), deviation=(1.0,))
-        if usual is not None and network.input_shape[1] == len(usual.colour):
-            notes = (*notes, f"its pixels are taken as usual for the family: {usual.text()}; options count more")
+        if usual is not None and network.input_shape[1] == 1 and len(usual.mean) == 1:
+            usual = replace(usual, colour="gray")
         pixels = replace(usual or Pixels(), **pixels)
+        if usual is not None:
+            notes = (*notes, f"pixels, as usual for the family where no option says otherwise: {pixels.text()}")
     _check_pixels(path, pixels, network.input_shape[1])
     provenance = {"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     model: FloatModel | Model
