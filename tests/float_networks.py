@@ -20,6 +20,7 @@ from edgemeta.model.layers import (
     GlobalAverage,
     MaxPool,
     Pad,
+    PRelu,
     Product,
     Relu,
     ResizeBilinear,
@@ -106,7 +107,8 @@ def imported_layers() -> FloatModel:
         Pad("spread", "joined", padding=(1, 1, 2, 2), spacing=(2, 2)),
         conv("transposed", "spread", (8, 3, 3, 16), rng, padding=(0, 0, 0, 0)),
         Function("f2", "transposed", "leaky_relu", 0.1),
-        ResizeBilinear("small", "f2", real(7, 9), coordinates="half_pixel"),
+        PRelu("sloped", "f2", rng.normal(0, 0.3, 8).astype(np.float32)),
+        ResizeBilinear("small", "sloped", real(7, 9), coordinates="half_pixel"),
         GlobalAverage("g2", "small"),
         Dense("out", "g2", weights=rng.normal(0, 0.3, (10, 8)).astype(np.float32), bias=np.zeros(10, np.float32)),
     )

@@ -29,6 +29,7 @@ from edgemeta.model.layers import (
     MaxPool,
     Moving,
     Padding,
+    PRelu,
     Product,
     Relu,
     ResizeBilinear,
@@ -36,6 +37,7 @@ from edgemeta.model.layers import (
     Weighted,
 )
 from edgemeta.model.layers.bilinear import bilinear_places
+from edgemeta.model.layers.functions import GREATEST_EXPONENT, LEAST
 
 Sides: TypeAlias = tuple[int, int, int, int]
 """Columns left and right, rows above and below: the order of `torch.nn.functional.pad`."""
@@ -158,6 +160,8 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             return functional.avg_pool2d(functional.pad(x, sides(layer.padding)), layer.kernel, layer.stride)
         case GlobalAverage():
             return x.mean((2, 3), keepdim=True)
+        case PRelu():
+            return functional.prelu(x, torch.from_numpy(layer.slopes).to(x))
         case Function():
             return _function(layer, x)
         case ResizeBilinear():
@@ -198,6 +202,24 @@ def _function(layer: Function, x: Tensor) -> Tensor:
             return functional.mish(x)
         case "clip":
             return x.clamp(layer.alpha, layer.beta)
+        case "abs":
+            return x.abs()
+        case "celu":
+            return functional.celu(x, layer.alpha)
+        case "exp":
+            return x.clamp(max=GREATEST_EXPONENT).exp()
+        case "log":
+            return x.clamp(min=float(LEAST)).log()
+        case "power":
+            if not layer.alpha.is_integer():
+                x = x.clamp(min=float(LEAST))
+            elif layer.alpha < 0:
+                x = torch.where(x == 0, float(LEAST), x)
+            return x**layer.alpha
+        case "selu":
+            return functional.elu(x, layer.alpha) * layer.beta
+        case "softsign":
+            return functional.softsign(x)
 
 
 def _resized(x: Tensor, layer: ResizeBilinear, axis: int) -> Tensor:

@@ -8,7 +8,7 @@ transposed convolution is a Pad with spacing and a Conv.
 
 from typing import TypeAlias
 
-from edgemeta.model.layers.activations import BatchNorm, Function, Relu
+from edgemeta.model.layers.activations import BatchNorm, Function, PRelu, Relu
 from edgemeta.model.layers.elementwise import Add, Clamp, Lookup, Product, Rescale
 from edgemeta.model.layers.moving import ChannelShuffle, Concat, DepthToSpace, Pad, Slice, Upsample
 from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Moving, Operator, Summing, Windowed, slide
@@ -57,6 +57,7 @@ FloatLayer: TypeAlias = (
     | Dense[Float32]
     | BatchNorm
     | Relu
+    | PRelu
     | Function
     | Add
     | Product
@@ -100,6 +101,7 @@ __all__ = [
     "Moving",
     "Multiplier",
     "Operator",
+    "PRelu",
     "Pad",
     "Padding",
     "Pair",

@@ -73,6 +73,29 @@ class Relu(Real):
         return np.clip(values[0], np.float32(0), None if self.ceiling is None else np.float32(self.ceiling))
 
 
+@dataclass(frozen=True, eq=False)
+class PRelu(Real):
+    """y[c] = x[c] from 0 on, slopes[c] * x[c] below; slopes float32 [C]. In integers a Lookup with a table for each."""
+
+    kind = "prelu"
+    commutes = True
+
+    name: str
+    input: str
+    slopes: Float32
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        require_array(self.slopes, np.float32, ((inputs[0][2],),), "slopes")
+        prove_finite(self.slopes, "slopes")
+        return inputs[0]
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        sloped: Float32 = np.where(values[0] >= 0, values[0], self.slopes * values[0])
+        return sloped
+
+
 @dataclass(frozen=True)
 class Function(Real):
     """y = f(x), element by element; f and its alpha and beta: `functions.evaluate`."""

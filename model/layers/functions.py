@@ -7,7 +7,23 @@ from numpy.typing import NDArray
 
 Float32: TypeAlias = NDArray[np.float32]
 FunctionName = Literal[
-    "sigmoid", "silu", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish", "softplus", "mish", "clip"
+    "sigmoid",
+    "silu",
+    "tanh",
+    "leaky_relu",
+    "elu",
+    "hard_sigmoid",
+    "hard_swish",
+    "softplus",
+    "mish",
+    "clip",
+    "abs",
+    "celu",
+    "exp",
+    "log",
+    "power",
+    "selu",
+    "softsign",
 ]
 
 
@@ -38,13 +54,35 @@ def _hard_sigmoid(x: Float32, alpha: float, beta: float) -> Float32:
     return result
 
 
+LEAST = np.finfo(np.float32).tiny
+"""Stands for 0, and for what is below, where a function has no finite number of it."""
+GREATEST_EXPONENT = 88.0
+"""Greatest whole number whose exp is a float32."""
+
+
+def _softsign(x: Float32) -> Float32:
+    result: Float32 = x / (1 + np.abs(x))
+    return result
+
+
+def _power(x: Float32, exponent: float) -> Float32:
+    if not exponent.is_integer():
+        x = np.maximum(x, LEAST)
+    elif exponent < 0:
+        x = np.where(x == 0, LEAST, x)
+    result: Float32 = np.power(x, np.float32(exponent))
+    return result
+
+
 FUNCTIONS: tuple[FunctionName, ...] = get_args(FunctionName)
 
 
 def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float = 0.0) -> Float32:
     """f(x) [...] of x [...]; alpha and beta count for some.
 
-    leaky_relu and elu: alpha. hard_sigmoid: clip(alpha * x + beta, 0, 1). clip: alpha is the least, beta the greatest.
+    leaky_relu, elu and celu: alpha. hard_sigmoid: clip(alpha * x + beta, 0, 1). clip: alpha is the least, beta the
+    greatest. selu: beta * elu(x, alpha). power: x ** alpha; it and log
+    take `LEAST` for what they are not defined for. exp: of `GREATEST_EXPONENT` at most.
     """
     match function:
         case "sigmoid":
@@ -67,3 +105,17 @@ def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float
             return x * np.tanh(_softplus(x))
         case "clip":
             return np.clip(x, np.float32(alpha), np.float32(beta))
+        case "abs":
+            return np.abs(x)
+        case "celu":
+            return _elu(x / np.float32(alpha), 1.0) * np.float32(alpha)
+        case "exp":
+            return np.exp(np.minimum(x, np.float32(GREATEST_EXPONENT)))
+        case "log":
+            return np.log(np.maximum(x, LEAST))
+        case "power":
+            return _power(x, alpha)
+        case "selu":
+            return np.float32(beta) * _elu(x, alpha)
+        case "softsign":
+            return _softsign(x)

@@ -233,6 +233,14 @@ class Builder:
             return None
         return layer.input
 
+    def quantization_of(self, tensor: str) -> Quantization | None:
+        """How the file stores a tensor of the float graph in integers, if it does."""
+        return self._quantized.get(tensor)
+
+    def quantize(self, source: Map, known: Quantization) -> None:
+        """Say how a tensor that the file does not have follows from one that it stores in integers."""
+        self._quantized.setdefault(source.tensor, known)
+
     def finish(self) -> Imported:
         """The layers that the outputs need."""
         outputs = {name: self.values[name] for name in self.graph.outputs if name in self.values}

@@ -1,14 +1,14 @@
 """Functions of one element, and sums and products, with constants and of two tensors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Add, BatchNorm, Function, Product, Relu, Upsample
+from edgemeta.model.layers import Add, BatchNorm, Float32, Function, PRelu, Product, Relu, Upsample
 from edgemeta.model.layers.functions import FunctionName
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
-from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.network import Node, Quantization
 from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
 
 Convert = Callable[[Builder, Node], Value]
@@ -51,9 +51,14 @@ def clipped(build: Builder, value: Value, name: str, low: float | None, high: fl
     """The layer that keeps a value within bounds. Raises UnsupportedError for bounds that no layer has."""
     if low == 0 and (high is None or high > 0):
         return build.each(value, name, lambda final, source: Relu(final, source.tensor, high))
-    if low is None or high is None or not low < high:
-        raise UnsupportedError(f"a clip to {low} .. {high}, expected two bounds, or 0 as the lower bound")
-    return build.each(value, name, lambda final, source: Function(final, source.tensor, "clip", low, high))
+    least, most = -_UNBOUNDED if low is None else low, _UNBOUNDED if high is None else high
+    if not least < most:
+        raise UnsupportedError(f"a clip to {low} .. {high}, expected the lower bound first")
+    return build.each(value, name, lambda final, source: Function(final, source.tensor, "clip", least, most))
+
+
+_UNBOUNDED = float(np.finfo(np.float32).max)
+"""A bound that no number reaches."""
 
 
 def _bound(build: Builder, node: Node, number: int, name: str) -> float | None:
@@ -63,15 +68,32 @@ def _bound(build: Builder, node: Node, number: int, name: str) -> float | None:
 
 
 def prelu(build: Builder, node: Node) -> Value:
-    """PRelu with one slope: a leaky ReLU."""
-    slopes = np.unique(build.required(node, 1))
-    if len(slopes) != 1:
-        raise UnsupportedError("a slope for each channel, expected one for all")
+    """PRelu: with one slope a leaky ReLU."""
+    value, slopes, name = build.value(node), build.required(node, 1).astype(np.float64), node.outputs[0]
+    first = float(slopes.ravel()[0])
+    if (slopes == first).all():
+        return build.each(value, name, lambda final, source: Function(final, source.tensor, "leaky_relu", first))
     return build.each(
-        build.value(node),
-        node.outputs[0],
-        lambda name, source: Function(name, source.tensor, "leaky_relu", float(slopes[0])),
+        value,
+        name,
+        lambda final, source: PRelu(final, source.tensor, float32(_per_channel(slopes, value, source.shape[2]))),
     )
+
+
+def power(build: Builder, node: Node) -> Value:
+    """Pow with one number as the exponent."""
+    exponent = build.required(node, 1)
+    if exponent.size != 1:
+        raise UnsupportedError(f"exponents of shape {exponent.shape}, expected one")
+    number = float(exponent.reshape(()))
+    return build.each(
+        build.value(node), node.outputs[0], lambda name, source: Function(name, source.tensor, "power", number)
+    )
+
+
+def negate(build: Builder, node: Node) -> Value:
+    """Neg."""
+    return _times(build, build.value(node), node.outputs[0], lambda channels: np.full(channels, -1.0))
 
 
 def batch_norm(build: Builder, node: Node) -> Value:
@@ -87,29 +109,83 @@ def batch_norm(build: Builder, node: Node) -> Value:
 
 def add(build: Builder, node: Node) -> Value:
     """Add: of two maps, or of one number for each channel."""
-    if number := _constant_operand(build, node):
+    if number := constant_operand(build, node):
         return _affine(build, node, number, 1.0, +1.0)
-    view, a, b = _two(build, node)
+    view, (a, b) = two(build, node)
+    return with_maps(view, (_sum(build, a, b, node.outputs[0]),))
+
+
+def _sum(build: Builder, a: Map, b: Map, name: str) -> Map:
+    """Of two maps of one size, or of a map and one number for each of its channels."""
     if a.shape != b.shape:
-        raise UnsupportedError(f"tensors of sizes {a.shape} and {b.shape} (H, W, C), expected equal ones")
-    return with_maps(view, (build.add(Add(node.outputs[0], (a.tensor, b.tensor))),))
+        (height, width, channels), pixel = (b.shape, a) if a.shape[:2] == (1, 1) else (a.shape, b)
+        if pixel.shape != (1, 1, channels):
+            raise UnsupportedError(f"tensors of sizes {a.shape} and {b.shape} (H, W, C), expected equal ones")
+        spread = build.add(Upsample(f"{name}.spread", pixel.tensor, factor=(height, width)))
+        a, b = (spread, b) if pixel is a else (a, spread)
+    return build.add(Add(name, (a.tensor, b.tensor)))
 
 
 def subtract(build: Builder, node: Node) -> Value:
-    """Sub of a constant, or from one."""
-    match _constant_operand(build, node):
+    """Sub: of a constant, from one, or of two maps: the sum of one and the other's opposite."""
+    match constant_operand(build, node):
         case 2:
             return _affine(build, node, 2, 1.0, -1.0)
         case 1:
             return _affine(build, node, 1, -1.0, 1.0)
-    raise UnsupportedError("a difference of two tensors, expected one constant")
+    view, (a, b) = two(build, node)
+    opposite = negated(build, b, f"{node.outputs[0]}.minus")
+    return with_maps(view, (_sum(build, a, opposite, node.outputs[0]),))
+
+
+def negated(build: Builder, source: Map, name: str) -> Map:
+    """The opposite of a map; if the file quantizes it, with the mirrored integers, -1 - q or 255 - q."""
+    made = scaled(build, source, name, -1.0)
+    known = build.quantization_of(source.tensor)
+    if known is not None:
+        mirrored = (-1 if known.signed else 255) - known.zero_point
+        build.quantize(made, Quantization(known.scale, mirrored, known.signed))
+    return made
+
+
+def scaled(build: Builder, source: Map, name: str, factor: float) -> Map:
+    """A map times one number."""
+    return maps_of(_times(build, source, name, lambda channels: np.full(channels, factor)))[0]
+
+
+def _times(build: Builder, value: Value, name: str, factors: Callable[[int], NDArray[np.float64]]) -> Value:
+    """A value times a number for each channel; what only scales before it is included, two signs cancel."""
+    sources = []
+    for source in maps_of(value):
+        before = build.layers.get(source.tensor)
+        wanted = factors(source.shape[2])
+        if isinstance(before, BatchNorm) and not build.quantization_of(source.tensor):
+            inner = is_scale(build, source.tensor, before.input)
+            if inner is not None and (inner * wanted == 1).all():
+                sources.append(build.map_of(before.input))
+    if len(sources) == len(maps_of(value)):
+        return with_maps(value, tuple(sources))
+    return build.each(value, name, lambda final, source: _scale(final, source, factors(source.shape[2])))
+
+
+def _scale(name: str, source: Map, gamma: NDArray[np.float64]) -> BatchNorm:
+    zero = np.zeros(len(gamma))
+    return BatchNorm(name, source.tensor, float32(gamma), float32(zero), float32(zero), float32(zero + 1), 0.0)
+
+
+def is_scale(build: Builder, tensor: str, source: str) -> Float32 | None:
+    """The factors [C] with which a layer makes a tensor of `source`, if it does nothing else."""
+    layer = build.layers.get(tensor)
+    if not isinstance(layer, BatchNorm) or layer.input != source or layer.beta.any() or layer.mean.any() or layer.eps:
+        return None
+    return layer.gamma if (layer.variance == 1).all() else None
 
 
 def multiply(build: Builder, node: Node) -> Value:
     """Mul: of two maps, by one number for each channel, or x * sigmoid(x), which is one function."""
-    if number := _constant_operand(build, node):
+    if number := constant_operand(build, node):
         return _affine(build, node, number, None, 0.0)
-    view, a, b = _two(build, node)
+    view, (a, b) = two(build, node)
     for gate, rest in ((a, b), (b, a)):
         for before, whole in _GATES:
             if build.function_before(gate.tensor, before) == rest.tensor and _is_standard(build, gate.tensor):
@@ -119,16 +195,16 @@ def multiply(build: Builder, node: Node) -> Value:
     return with_maps(view, (build.add(Product(node.outputs[0], (a.tensor, b.tensor))),))
 
 
-def _two(build: Builder, node: Node) -> tuple[Map | Pixels | Flat, Map, Map]:
-    """How the result of two tensors is seen, and their maps."""
-    views = [build.value(node, number) for number in (0, 1)]
+def two(build: Builder, node: Node, numbers: Sequence[int] = (0, 1)) -> tuple[Map | Pixels | Flat, list[Map]]:
+    """How the result of two tensors, or of more, is seen, and their maps."""
+    views = [build.value(node, number) for number in numbers]
     if all(isinstance(view, Flat) and view.shape[:2] == (1, 1) for view in views) and isinstance(views[0], Flat):
-        return views[0], build.map(node, 0), build.map(node, 1)
-    a, b = build.image(node, 0), build.image(node, 1)
+        return views[0], [build.map(node, number) for number in numbers]
+    images = [build.image(node, number) for number in numbers]
     if any(isinstance(view, Pixels) for view in views) and any(isinstance(view, Map) for view in views):
         raise UnsupportedError("one tensor has its channels first, the other last")
-    view = a if isinstance(a, Pixels) or not isinstance(b, Pixels) else b
-    return view, maps_of(a)[0], maps_of(b)[0]
+    view = next((each for each in images if isinstance(each, Pixels)), images[0])
+    return view, [maps_of(each)[0] for each in images]
 
 
 _GATES: tuple[tuple[FunctionName, FunctionName], ...] = (("sigmoid", "silu"), ("hard_sigmoid", "hard_swish"))
@@ -143,13 +219,25 @@ def _is_standard(build: Builder, tensor: str) -> bool:
 
 
 def divide(build: Builder, node: Node) -> Value:
-    """Div by a constant."""
-    if _constant_operand(build, node) != 2:
-        raise UnsupportedError("a division by a tensor, expected a constant")
-    return _affine(build, node, 2, None, 0.0, is_inverse=True)
+    """Div: by a constant, or by the inverse of a map."""
+    match constant_operand(build, node):
+        case 2:
+            return _affine(build, node, 2, None, 0.0, is_inverse=True)
+        case 1:
+            inverse = build.each(build.value(node, 1), f"{node.outputs[0]}.inverse", _inverse)
+            build.values[f"{node.outputs[0]}.inverse"] = inverse
+            turned = Node(node.op, node.name, (node.inputs[0], f"{node.outputs[0]}.inverse"), node.outputs, {})
+            return _affine(build, turned, 1, None, 0.0)
+    view, (a, b) = two(build, node)
+    divisor = build.add(_inverse(f"{node.outputs[0]}.inverse", b))
+    return with_maps(view, (build.add(Product(node.outputs[0], (a.tensor, divisor.tensor))),))
 
 
-def _constant_operand(build: Builder, node: Node) -> int:
+def _inverse(name: str, source: Map) -> Function:
+    return Function(name, source.tensor, "power", -1.0)
+
+
+def constant_operand(build: Builder, node: Node) -> int:
     """1 or 2 for the first or second operand, 0 if both are tensors."""
     return next((number + 1 for number in (0, 1) if build.is_constant(node, number)), 0)
 
@@ -161,12 +249,18 @@ def _affine(
     value = build.value(node, 2 - constant)
     given = build.required(node, constant - 1).astype(np.float64)
 
+    if factor is None:
+
+        def factors(channels: int) -> NDArray[np.float64]:
+            numbers = _per_channel(given, value, channels)
+            return 1 / numbers if is_inverse else numbers
+
+        return _times(build, value, node.outputs[0], factors)
+
     def make(name: str, source: Map) -> BatchNorm:
         channels = source.shape[2]
-        numbers = _per_channel(given, value, channels)
-        gamma = np.full(channels, factor) if factor is not None else 1 / numbers if is_inverse else numbers
-        zero = np.zeros(channels)
-        beta = sign * numbers if factor is not None else zero
+        zero, beta = np.zeros(channels), sign * _per_channel(given, value, channels)
+        gamma = np.full(channels, factor)
         return BatchNorm(name, source.tensor, float32(gamma), float32(beta), float32(zero), float32(zero + 1), 0.0)
 
     return build.each(value, node.outputs[0], make)

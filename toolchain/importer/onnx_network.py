@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgemeta.toolchain.importer import elementwise, rearranging, windows
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing, windows
 from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
 from edgemeta.toolchain.importer.network import Network, Node
@@ -11,10 +11,12 @@ from edgemeta.toolchain.importer.onnx_file import read_onnx
 from edgemeta.toolchain.importer.values import Value
 
 OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+    "Abs": function("abs"),
     "Add": elementwise.add,
     "AveragePool": windows.average_pool,
     "BatchNormalization": elementwise.batch_norm,
     "Cast": rearranging.same,
+    "Celu": function("celu", 1.0),
     "Clip": elementwise.clip,
     "Concat": rearranging.concat,
     "Conv": windows.conv,
@@ -23,6 +25,7 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
     "Div": elementwise.divide,
     "Dropout": rearranging.same,
     "Elu": function("elu", 1.0),
+    "Exp": function("exp"),
     "Flatten": rearranging.reshape,
     "Gemm": rearranging.gemm,
     "GlobalAveragePool": windows.global_average,
@@ -31,24 +34,38 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
     "HardSwish": function("hard_swish"),
     "Identity": rearranging.same,
     "LeakyRelu": function("leaky_relu", 0.01),
+    "Log": function("log"),
     "MatMul": rearranging.gemm,
+    "Max": reducing.extreme("max"),
     "MaxPool": windows.max_pool,
+    "Min": reducing.extreme("min"),
     "Mish": function("mish"),
     "Mul": elementwise.multiply,
+    "Neg": elementwise.negate,
     "PRelu": elementwise.prelu,
     "Pad": rearranging.pad,
-    "ReduceMean": rearranging.reduce_mean,
+    "Pow": elementwise.power,
+    "Reciprocal": function("power", -1.0),
+    "ReduceL2": reducing.reduce("norm"),
+    "ReduceMax": reducing.reduce("max"),
+    "ReduceMean": reducing.reduce("mean"),
+    "ReduceMin": reducing.reduce("min"),
+    "ReduceSum": reducing.reduce("sum"),
     "Relu": elementwise.relu,
     "Reshape": rearranging.reshape,
     "Resize": rearranging.resize,
+    "Selu": function("selu", 1.67326319217681884765625, 1.05070102214813232421875),
     "Sigmoid": function("sigmoid"),
     "Slice": rearranging.slice_of,
     "Softmax": rearranging.softmax,
     "Softplus": function("softplus"),
+    "Softsign": function("softsign"),
     "SpaceToDepth": rearranging.space_to_depth,
     "Split": rearranging.split,
+    "Sqrt": function("power", 0.5),
     "Squeeze": rearranging.reshape,
     "Sub": elementwise.subtract,
+    "Sum": reducing.total,
     "Tanh": function("tanh"),
     "Transpose": rearranging.transpose,
     "Unsqueeze": rearranging.reshape,

@@ -11,7 +11,6 @@ from edgemeta.model.layers import (
     Concat,
     Dense,
     DepthToSpace,
-    GlobalAverage,
     Pad,
     ResizeBilinear,
     Slice,
@@ -277,20 +276,6 @@ def whole_factor(source: Map, size: tuple[int, int]) -> tuple[int, int] | None:
     factor = (size[0] // source.shape[0], size[1] // source.shape[1])
     is_whole = (source.shape[0] * factor[0], source.shape[1] * factor[1]) == size and min(factor) >= 1
     return factor if is_whole else None
-
-
-def reduce_mean(build: Builder, node: Node) -> Value:
-    """ReduceMean over rows and columns."""
-    return mean(build, node, _numbers(build, node, 1, "axes") or [], bool(node.attributes.get("keepdims", 1)))
-
-
-def mean(build: Builder, node: Node, axes: list[int], keeps_axes: bool) -> Value:
-    """The mean over axes that must be rows and columns."""
-    view = build.image(node)
-    if sorted(AXES[type(view)].get(axis % 4, -1) for axis in axes) != [0, 1]:
-        raise UnsupportedError(f"axes {axes}, expected rows and columns")
-    made = build.add(GlobalAverage(node.outputs[0], maps_of(view)[0].tensor))
-    return with_maps(view, (made,)) if keeps_axes else Flat(made.tensor, made.shape)
 
 
 def gemm(build: Builder, node: Node) -> Value:

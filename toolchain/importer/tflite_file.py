@@ -46,6 +46,7 @@ _OPTIONS: Mapping[str, str] = {
     "UNPACK": "UnpackOptions axis",
     "REDUCE_MAX": "ReducerOptions keep_dims",
     "SUM": "ReducerOptions keep_dims",
+    "REDUCE_MIN": "ReducerOptions keep_dims",
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }
 """The record of an operator's options, and which of them count; `act` is the fused activation."""

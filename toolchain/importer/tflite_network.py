@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgemeta.model.layers import AveragePool, MaxPool
-from edgemeta.toolchain.importer import elementwise, rearranging
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing
 from edgemeta.toolchain.importer import tflite_operators as tflite
 from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
@@ -14,7 +14,9 @@ from edgemeta.toolchain.importer.tflite_operators import activated, activation
 from edgemeta.toolchain.importer.values import Value
 
 TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+    "ABS": function("abs"),
     "ADD": activated(elementwise.add),
+    "ADD_N": reducing.total,
     "AVERAGE_POOL_2D": activated(tflite.pool(AveragePool)),
     "CONCATENATION": activated(rearranging.concat),
     "CONV_2D": activated(tflite.conv),
@@ -23,18 +25,26 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "DEQUANTIZE": elementwise.place_of,
     "DIV": activated(elementwise.divide),
     "ELU": function("elu", 1.0),
+    "EXP": function("exp"),
     "EXPAND_DIMS": rearranging.reshape,
     "FULLY_CONNECTED": activated(tflite.fully_connected),
     "HARD_SWISH": function("hard_swish"),
     "LEAKY_RELU": function("leaky_relu"),
+    "LOG": function("log"),
     "LOGISTIC": function("sigmoid"),
+    "MAXIMUM": reducing.extreme("max"),
     "MAX_POOL_2D": activated(tflite.pool(MaxPool)),
-    "MEAN": tflite.mean,
+    "MEAN": reducing.reduce("mean"),
+    "MINIMUM": reducing.extreme("min"),
     "MUL": activated(elementwise.multiply),
+    "NEG": elementwise.negate,
     "PAD": tflite.pad,
     "PADV2": tflite.pad,
+    "POW": elementwise.power,
     "PRELU": elementwise.prelu,
     "QUANTIZE": elementwise.place_of,
+    "REDUCE_MAX": reducing.reduce("max"),
+    "REDUCE_MIN": reducing.reduce("min"),
     "RELU": activation("RELU"),
     "RELU6": activation("RELU6"),
     "RELU_N1_TO_1": activation("RELU_N1_TO_1"),
@@ -44,11 +54,15 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "SLICE": tflite.slice_of,
     "SOFTMAX": rearranging.softmax,
     "SPACE_TO_DEPTH": tflite.space_to_depth,
+    "RSQRT": function("power", -0.5),
     "SPLIT": tflite.split,
     "SPLIT_V": tflite.split_v,
+    "SQRT": function("power", 0.5),
+    "SQUARE": function("power", 2.0),
     "SQUEEZE": rearranging.reshape,
     "STRIDED_SLICE": tflite.strided_slice,
     "SUB": activated(elementwise.subtract),
+    "SUM": reducing.reduce("sum"),
     "TANH": activation("TANH"),
     "TRANSPOSE": tflite.transpose,
     "TRANSPOSE_CONV": activated(tflite.transpose_conv),

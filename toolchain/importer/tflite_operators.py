@@ -129,12 +129,6 @@ def pad(build: Builder, node: Node) -> Value:
     return rearranging.padded(build, node, [int(amount) for amount in amounts.T.ravel()])
 
 
-def mean(build: Builder, node: Node) -> Value:
-    """MEAN over rows and columns."""
-    axes = [int(axis) for axis in build.required(node, 1).ravel()]
-    return rearranging.mean(build, node, axes, bool(node.attributes.get("keep_dims", False)))
-
-
 def slice_of(build: Builder, node: Node) -> Value:
     """SLICE: a start and a size for each axis, -1 for all that is left."""
     starts, sizes = ([int(each) for each in build.required(node, number)] for number in (1, 2))

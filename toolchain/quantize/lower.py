@@ -20,6 +20,7 @@ from edgemeta.model.layers import (
     Layer,
     Lookup,
     Multiplier,
+    PRelu,
     Product,
     Relu,
     Requantize,
@@ -177,6 +178,9 @@ def lower(node: Node, policy: Policy) -> list[Layer]:
             return [AveragePool(name, core.input, out, kernel=sides, stride=sides, requantize=mean)]
         case Function():
             return [Lookup(name, core.input, out, lookup_table(applied(core), source, out))]
+        case PRelu():
+            sloped = [applied(Function(name, "", "leaky_relu", float(slope))) for slope in core.slopes]
+            return [Lookup(name, core.input, out, np.concatenate([lookup_table(each, source, out) for each in sloped]))]
         case Relu() if _same(source, out):
             return [Clamp(name, core.input, out, node.lo, node.hi)]
         case Relu():

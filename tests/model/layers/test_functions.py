@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.model.layers.functions import FUNCTIONS, FunctionName, evaluate
+from edgemeta.model.layers.functions import FUNCTIONS, LEAST, FunctionName, evaluate
 
 X = np.concatenate([np.linspace(-12, 12, 481), [-1e4, -90, 90, 1e4]]).astype(np.float32)
 
@@ -24,6 +24,13 @@ def test_a_function_is_pytorch_s(name: FunctionName) -> None:
         "softplus": lambda: torch.logaddexp(torch.zeros(()), x),
         "mish": lambda: functional.mish(x),
         "clip": lambda: torch.clamp(x, 0.3, 0.4),
+        "abs": lambda: x.abs(),
+        "celu": lambda: functional.celu(x, 0.3),
+        "exp": lambda: x.clamp(max=88).exp(),
+        "log": lambda: x.clamp(min=float(LEAST)).log(),
+        "power": lambda: x.clamp(min=float(LEAST)) ** 0.3,
+        "selu": lambda: functional.elu(x, 0.3) * 0.4,
+        "softsign": lambda: functional.softsign(x),
     }[name]()
     found = evaluate(name, X, 0.3, 0.4)
     assert found.dtype == np.float32

@@ -75,6 +75,10 @@ def mean(n: TfliteNet, x: int, keep: bool = True) -> int:
     return n("MEAN", [x, n.constant(integers(1, 2))], shape, "ReducerOptions", KeepDims=keep)
 
 
+def reduced(n: TfliteNet, x: int, op: str, shape: tuple[int, ...], *axes: int) -> int:
+    return n(op, [x, n.constant(integers(*axes))], shape, "ReducerOptions", KeepDims=True)
+
+
 def dense(n: TfliteNet, x: int, inputs: int, act: int = 0) -> int:
     weights = [x, n.constant(values(5, inputs)), n.constant(values(5))]
     return n("FULLY_CONNECTED", weights, (1, 5), "FullyConnectedOptions", FusedActivationFunction=act)
@@ -109,6 +113,8 @@ def pad(n: TfliteNet, x: int) -> int:
 
 FLOAT: dict[str, Case] = {
     "ADD": lambda n, x: n("ADD", [x, relu(n, x)], SHAPE, "AddOptions", FusedActivationFunction=RELU6),
+    "ABS": lambda n, x: n("ABS", [x], SHAPE),
+    "ADD_N": lambda n, x: n("ADD_N", [x, relu(n, x), x], SHAPE),
     "ADD of a constant": lambda n, x: n("ADD", [x, n.constant(values(C))], SHAPE, "AddOptions"),
     "AVERAGE_POOL_2D": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 4, 4, C)),
     "CONCATENATION": lambda n, x: n("CONCATENATION", [x, relu(n, x)], (1, H, W, 12), "ConcatenationOptions", Axis=3),
@@ -131,20 +137,29 @@ FLOAT: dict[str, Case] = {
         DilationHFactor=1,
     ),
     "DIV": lambda n, x: n("DIV", [x, n.constant(1 + values(C) ** 2)], SHAPE, "DivOptions"),
+    "DIV of tensors": lambda n, x: n("DIV", [x, n("EXP", [x], SHAPE)], SHAPE, "DivOptions"),
     "ELU": lambda n, x: n("ELU", [x], SHAPE),  # not among the reference kernels
+    "EXP": lambda n, x: n("EXP", [x], SHAPE),
     "EXPAND_DIMS": lambda n, x: n("EXPAND_DIMS", [mean(n, x, keep=False), n.constant(integers(1))], (1, 1, C)),
     "FULLY_CONNECTED": lambda n, x: dense(n, x, H * W * C),
     "FULLY_CONNECTED, RELU": lambda n, x: dense(n, mean(n, x, keep=False), C, RELU),
     "HARD_SWISH": lambda n, x: n("HARD_SWISH", [x], SHAPE),
     "LEAKY_RELU": lambda n, x: n("LEAKY_RELU", [x], SHAPE, "LeakyReluOptions", Alpha=0.2),
+    "LOG": lambda n, x: n("LOG", [n("EXP", [x], SHAPE)], SHAPE),
     "LOGISTIC": lambda n, x: n("LOGISTIC", [x], SHAPE),
+    "MAXIMUM": lambda n, x: n("MAXIMUM", [x, n("NEG", [x], SHAPE)], SHAPE),
     "MAX_POOL_2D": lambda n, x: pool(n, "MAX_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
     "MEAN": mean,
     "MEAN without axes": lambda n, x: mean(n, x, keep=False),
+    "MEAN over channels": lambda n, x: reduced(n, x, "MEAN", (1, H, W, 1), 3),
+    "MINIMUM": lambda n, x: n("MINIMUM", [x, n("TANH", [x], SHAPE)], SHAPE),
     "MUL": lambda n, x: n("MUL", [x, n("TANH", [x], SHAPE)], SHAPE, "MulOptions"),
     "MUL, swish": lambda n, x: n("MUL", [x, n("LOGISTIC", [x], SHAPE)], SHAPE, "MulOptions"),
     "MUL, one factor per channel": lambda n, x: n("MUL", [mean(n, x), x], SHAPE, "MulOptions"),
     "MUL by a constant": lambda n, x: n("MUL", [x, n.constant(values(C))], SHAPE, "MulOptions"),
+    "NEG": lambda n, x: n("NEG", [x], SHAPE),
+    "POW": lambda n, x: n("POW", [x, n.constant(np.array(3, np.float32))], SHAPE),
+    "PRELU per channel": lambda n, x: n("PRELU", [x, n.constant(values(1, 1, C))], SHAPE),
     "PAD": pad,
     "PADV2": lambda n, x: n(
         "PADV2",
@@ -152,6 +167,8 @@ FLOAT: dict[str, Case] = {
         (1, 12, 11, C),
     ),
     "PRELU": lambda n, x: n("PRELU", [x, n.constant(np.full((1, 1, C), 0.3, np.float32))], SHAPE),
+    "REDUCE_MAX": lambda n, x: reduced(n, x, "REDUCE_MAX", (1, H, W, 1), 3),
+    "REDUCE_MIN": lambda n, x: reduced(n, x, "REDUCE_MIN", (1, 1, 1, C), 1, 2),
     "RELU": relu,
     "RELU6": lambda n, x: n("RELU6", [x], SHAPE),
     "RELU_N1_TO_1": lambda n, x: n("RELU_N1_TO_1", [x], SHAPE),
@@ -165,6 +182,7 @@ FLOAT: dict[str, Case] = {
     "RESIZE_BILINEAR, neither": enlarged("RESIZE_BILINEAR", (1, 13, 20, C)),
     "RESIZE_NEAREST_NEIGHBOR": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 18, 24, C)),
     "RESIZE_NEAREST_NEIGHBOR, half pixels": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 27, 16, C), HalfPixelCenters=True),
+    "RSQRT": lambda n, x: n("RSQRT", [n("EXP", [x], SHAPE)], SHAPE),
     "SLICE": lambda n, x: n(
         "SLICE", [x, n.constant(integers(0, 1, 0, 2)), n.constant(integers(1, 4, -1, 3))], (1, 4, W, 3)
     ),
@@ -191,10 +209,14 @@ FLOAT: dict[str, Case] = {
         "SplitVOptions",
         NumSplits=2,
     ),
+    "SQRT": lambda n, x: n("SQRT", [n("ABS", [x], SHAPE)], SHAPE),
+    "SQUARE": lambda n, x: n("SQUARE", [x], SHAPE),
     "SQUEEZE": lambda n, x: n("SQUEEZE", [mean(n, x)], (1, C), "SqueezeOptions", SqueezeDims=[1, 2]),
     "STRIDED_SLICE": sliced,
     "SUB": lambda n, x: n("SUB", [x, n.constant(values(C))], SHAPE, "SubOptions"),
     "SUB from a constant": lambda n, x: n("SUB", [n.constant(values(C)), x], SHAPE, "SubOptions"),
+    "SUB of tensors": lambda n, x: n("SUB", [x, n("TANH", [x], SHAPE)], SHAPE, "SubOptions"),
+    "SUM": lambda n, x: reduced(n, x, "SUM", (1, H, 1, C), 2),
     "TANH": lambda n, x: n("TANH", [x], SHAPE),
     "TRANSPOSE": lambda n, x: n("TRANSPOSE", [x, n.constant(integers(0, 3, 1, 2))], (1, C, H, W)),
     "TRANSPOSE_CONV, SAME": lambda n, x: transposed(n, x, (1, 18, 16, 4), SAME, 2),
@@ -264,6 +286,11 @@ def int8_dense(n: TfliteNet, x: int) -> int:
     return n("FULLY_CONNECTED", inputs, (1, 5), "FullyConnectedOptions", OUT_SCALE)
 
 
+def pool_of_one(n: TfliteNet, x: int) -> int:
+    """The greatest of three elements that lie side by side, with the same integers."""
+    return pool(n, "MAX_POOL_2D", x, SHAPE, Padding=SAME, StrideW=1, StrideH=1)
+
+
 def sigmoid(n: TfliteNet, x: int) -> int:
     return n("LOGISTIC", [x], SHAPE, None, Scale((1 / 256,), (-128,)))
 
@@ -286,7 +313,9 @@ INT8: dict[str, Case] = {
     "LOGISTIC": sigmoid,
     "LOGISTIC in another scale": lambda n, x: n("QUANTIZE", [sigmoid(n, x)], SHAPE, None, Scale((0.02,), (-100,))),
     "MAX_POOL_2D": lambda n, x: pool(n, "MAX_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
+    "MAXIMUM": lambda n, x: n("MAXIMUM", [x, pool_of_one(n, x)], SHAPE),
     "MEAN": mean,
+    "MINIMUM": lambda n, x: n("MINIMUM", [x, pool_of_one(n, x)], SHAPE),
     "MUL": lambda n, x: n("MUL", [x, int8_conv(n, x, C)], SHAPE, "MulOptions", Scale((0.05,), (1,))),
     "MUL by a constant": lambda n, x: n(
         "MUL",
@@ -297,6 +326,15 @@ INT8: dict[str, Case] = {
     ),
     "MUL, swish": lambda n, x: n("MUL", [x, sigmoid(n, x)], SHAPE, "MulOptions", OUT_SCALE),
     "PAD": pad,
+    "PRELU per channel": lambda n, x: n(
+        "PRELU",
+        [x, n.constant(RNG.integers(-127, 128, (1, 1, C)).astype(np.int8), Scale((0.004,)))],
+        SHAPE,
+        None,
+        OUT_SCALE,
+    ),
+    "REDUCE_MAX": lambda n, x: reduced(n, x, "REDUCE_MAX", (1, H, W, 1), 3),
+    "SUB": lambda n, x: n("SUB", [x, int8_conv(n, x, C)], SHAPE, "SubOptions", Scale((0.05,), (1,))),
     "QUANTIZE": lambda n, x: n("QUANTIZE", [x], SHAPE, None, OUT_SCALE),
     "QUANTIZE to uint8": lambda n, x: n("QUANTIZE", [x], SHAPE, None, Scale((0.03,), (117,)), "uint8"),
     "RELU": lambda n, x: n("RELU", [x], SHAPE, None, OUT_SCALE),

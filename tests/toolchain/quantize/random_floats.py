@@ -20,6 +20,7 @@ from edgemeta.model.layers import (
     GlobalAverage,
     MaxPool,
     Pad,
+    PRelu,
     Product,
     Relu,
     ResizeBilinear,
@@ -119,7 +120,9 @@ def _moved(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Sh
     return draw.one_of(layers)  # type: ignore[no-any-return]
 
 
-def _function(draw: Draw, name: str, x: str, _shape: Shape, _shapes: Mapping[str, Shape]) -> FloatLayer:
+def _function(draw: Draw, name: str, x: str, shape: Shape, _shapes: Mapping[str, Shape]) -> FloatLayer:
+    if draw.often(0.1):
+        return PRelu(name, x, draw.numbers(shape[2]))
     if draw.often(0.5):
         return Relu(name, x, draw.one_of((None, None, 6.0, 1e-20, 1e9)))
     return Function(name, x, draw.one_of(FUNCTIONS), -0.25, 0.5)
