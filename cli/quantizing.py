@@ -33,7 +33,8 @@ from edgemeta.toolchain.quantize.binary import (
 from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
 from edgemeta.toolchain.quantize.compare import decibels
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage, StageName
-from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured
+from edgemeta.toolchain.quantize.loss import Loss, loss_of, loss_of_agreement
+from edgemeta.toolchain.quantize.measure import Agreed, BoxesMeasured, Measured
 from edgemeta.toolchain.quantize.paper import PaperScheme
 from edgemeta.toolchain.quantize.quantize import LabelledFiles, QuantizeResult
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
@@ -104,7 +105,10 @@ _MIB = 1 << 20
     help="Labelled images not used for training, to fit the temperature of the scores.",
 )
 @click.option(
-    "--test", type=_path, metavar="PATH", help="Measure both networks on labelled images and store the figures."
+    "--test",
+    type=_path,
+    metavar="PATH",
+    help="Measure both networks on images with labels or boxes, or without (then how they agree); store the figures.",
 )
 @click.option("--name", help="Name of the model in messages and logs; default: that of the float model.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
@@ -169,10 +173,23 @@ def quantize(
     with watched_training() as bars, closing(_Shown(bars)) as shown:
         files = LabelledFiles(held_out, test)
         result = quantize_file(find(float_model), out, chosen, labelled=files, name=name, events=shown)
-    report(as_json, _values(result, scheme), _text(result, scheme))
+    lost = _lost(result)
+    report(as_json, _values(result, scheme, lost), _text(result, scheme, lost))
+    if lost is not None and lost.too_much:
+        remark(f"warning: {lost.text}")
 
 
-def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
+def _lost(result: QuantizeResult) -> Loss | None:
+    """What was lost on the test images; without any, on the calibration images of scheme `auto`."""
+    made = result.made
+    if result.test is not None:
+        return loss_of(result.test)
+    if not isinstance(made, AutoResult):
+        return None
+    return loss_of_agreement(made.agreement, f"{made.images:,} calibration images, by which it was chosen")
+
+
+def _values(result: QuantizeResult, scheme: str, lost: Loss | None) -> dict[str, object]:
     made, test = result.made, result.test
     auto = made if isinstance(made, AutoResult) else None
     validated = made.validation if isinstance(made, IncrementalResult) else None
@@ -201,6 +218,9 @@ def _values(result: QuantizeResult, scheme: str) -> dict[str, object]:
         "real_changed": _percent(real.changed if real else None),
         **(_boxes_values(test) if isinstance(test, BoxesMeasured) else {}),
         "images": test.images if test else 0,
+        "test_agreement": asdict(test.agreement) if isinstance(test, Agreed) else None,
+        "lost_points": None if lost is None or lost.points is None else round(lost.points, 2),
+        "lost": None if lost is None else lost.text,
         "temperature": result.temperature,
         "calibration_error": _percent(classes.calibration_error if classes else None),
         "plain_calibration_error": _percent(classes.plain_calibration_error if classes else None),
@@ -233,7 +253,7 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 4)
 
 
-def _text(result: QuantizeResult, scheme: str) -> Iterator[str]:
+def _text(result: QuantizeResult, scheme: str, lost: Loss | None) -> Iterator[str]:
     made, test = result.made, result.test
     choice = ""
     if isinstance(made, AutoResult):
@@ -247,13 +267,15 @@ def _text(result: QuantizeResult, scheme: str) -> Iterator[str]:
     if isinstance(test, Measured):
         real = _real_text(test.real) if isinstance(test, BinaryMeasured) else ""
         yield _top1(test, f"{test.images:,} test images{real}")
-    elif test is not None:
+    elif isinstance(test, BoxesMeasured):
         yield from _boxes_text(test, "test images")
     if result.temperature != 1.0:
         yield f"temperature of the scores {result.temperature:g}, fitted on the held-out images"
     if isinstance(test, Measured):
         before, after = 100 * test.plain_calibration_error, 100 * test.calibration_error
         yield f"calibration error {after:.2f} % on the test images, at temperature 1 {before:.2f} %"
+    if lost is not None:
+        yield lost.text
     yield f"{result.seconds:.1f} s, at most {result.peak_memory / _MIB:,.0f} MiB of memory"
 
 

@@ -70,6 +70,20 @@ def test_the_report_as_json(edgemeta: Callable[..., Any], network: Path, picture
     assert all("minmax" in each["choice"] for each in values["tried"])
 
 
+def test_what_was_lost_is_one_line(edgemeta: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path) -> None:
+    (pictures / "2.png").unlink()
+    words = ("quantize", network, "--calibrate", pictures, "--ranges", "minmax", "--out", tmp_path / "net.safetensors")
+    lines = edgemeta(*words).stdout.splitlines()
+    assert lines[-2].startswith("another label than in float on ")
+    assert lines[-2].endswith(" % of 4 calibration images, by which it was chosen")
+    done = edgemeta(*words, "--test", pictures, "--json")
+    values = json.loads(done.stdout)
+    assert values["images"] == 4
+    assert values["lost"].endswith(" % of 4 test pictures without labels")
+    assert values["lost_points"] == pytest.approx(100 * (1 - values["test_agreement"]["same_label"]))
+    assert ("edgemeta: warning: " in done.stderr) == (values["lost_points"] > 2)
+
+
 def test_mistakes_get_one_sentence(
     edgemeta: Callable[..., Any], one_sentence: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path
 ) -> None:

@@ -95,7 +95,7 @@ def _average_precisions(found: Sequence[_Found], wanted: BoxedImages, number: in
             rights.append(np.array([_right(shared, least) for least in OVERLAPS]))
     order = np.argsort(-np.concatenate(scores), kind="stable")
     right = np.concatenate(rights, axis=1)[:, order]
-    return np.array([_average_precision(row, boxes) for row in right])
+    return np.array([average_precision(row, boxes) for row in right])
 
 
 def _right(shared: Float64, least: float) -> list[bool]:
@@ -111,7 +111,7 @@ def _right(shared: Float64, least: float) -> list[bool]:
     return right
 
 
-def _average_precision(right: NDArray[np.bool_], boxes: int) -> float:
+def average_precision(right: NDArray[np.bool_], boxes: int) -> float:
     """Mean precision at 101 recalls; right: of the objects of all images, best first."""
     hits = np.cumsum(right)
     precision = hits / np.arange(1, len(right) + 1)

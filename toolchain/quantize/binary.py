@@ -29,9 +29,9 @@ from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits, image_of_b
 from edgemeta.toolchain.quantize.blocks import Block, folded
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, silent
+from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, Unlabelled, silent
 from edgemeta.toolchain.quantize.run import integer_session
-from edgemeta.toolchain.quantize.scheme import SchemeResult, TestImages
+from edgemeta.toolchain.quantize.scheme import SchemeResult, Tested, TestImages
 from edgemeta.toolchain.quantize.weight_schemes import Binary
 
 
@@ -150,14 +150,14 @@ class BinaryResult(SchemeResult):
     real: RealForm
     layers: tuple[LayerDecomposition, ...]
 
-    def measure(
-        self, model: FloatModel, integer: Model, data: TestImages, progress: Progress
-    ) -> Measured | BoxesMeasured:
+    def measure(self, model: FloatModel, integer: Model, data: TestImages, progress: Progress) -> Tested:
         """As `SchemeResult.measure`, and the real-valued form."""
         plain = super().measure(model, integer, data, progress)
         if isinstance(data, BoxedImages):
             assert isinstance(plain, BoxesMeasured)
             return BinaryBoxesMeasured(**vars(plain), real=_real_precision(model, integer, self.real, data))
+        if isinstance(data, Unlabelled):
+            return plain
         assert isinstance(plain, Measured)
         return BinaryMeasured(**vars(plain), real=measure_real(self.real, integer, data))
 

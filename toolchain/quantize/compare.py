@@ -15,7 +15,7 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.layers import Float32
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.prove_float import prove_float
-from edgemeta.model.tasks import Detection
+from edgemeta.model.tasks import Detection, Task
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
@@ -26,6 +26,8 @@ from edgemeta.toolchain.quantize.run import integer_session, needed
 
 SAME_PLACE = 0.5
 """Least intersection over union of two objects that are the same."""
+SCORES = tuple(step / 20 for step in range(1, 20))
+"""Least scores 0.05 .. 0.95 at which the objects of two networks are compared."""
 
 
 class Matches:
@@ -51,6 +53,14 @@ class Matches:
             if shared[number, best] >= SAME_PLACE:
                 self.matched += 1
                 shared[:, best] = 0
+
+    def add_at_all_scores(self, wanted: Sequence[Object], found: Sequence[Object]) -> None:
+        """Count the objects of one image at each of SCORES: one of score 0.9 counts eighteen times, one of 0.1 twice.
+
+        So a score that moves a little changes little, wherever the threshold of a user lies.
+        """
+        for least in SCORES:
+            self.add(*([each for each in some if each.score >= least] for some in (wanted, found)))
 
     @property
     def f1(self) -> float:
@@ -88,7 +98,7 @@ class Expected:
         numbers = sum(math.prod(shapes[name]) for name in model.outputs)
         self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
         self._compares_labels = model.is_classification
-        detector = FloatDetector(model) if isinstance(model.task, Detection) else None
+        detector = FloatDetector(model, _all_scores(model.task)) if isinstance(model.task, Detection) else None
         self._wanted: list[tuple[Float32, ...]] = []
         self._objects: list[tuple[Object, ...]] = []
         for done, image in enumerate(self.images, 1):
@@ -102,7 +112,7 @@ class Expected:
     def measure(self, integer: Model, choice: str, stage: Progress | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0, Matches()
-        detector = Detector(integer) if self._objects else None
+        detector = Detector(integer, _all_scores(integer.task)) if self._objects else None
         with closing(integer_session(integer)) as session:
             for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
                 integers = session.run(image)
@@ -110,7 +120,8 @@ class Expected:
                 off += [float(np.square(self._centred(f - w)).mean()) for f, w in zip(found, wanted, strict=True)]
                 same += int(found[0].argmax() == wanted[0].argmax())
                 if detector is not None:
-                    matches.add(self._objects[number], detector.objects(tuple(each[0] for each in integers)))
+                    found_objects = detector.objects(tuple(each[0] for each in integers))
+                    matches.add_at_all_scores(self._objects[number], found_objects)
                 if stage is not None:
                     stage(number + 1, len(self.images))
         errors = tuple((off / len(self.images) / self._variances).tolist())
@@ -128,6 +139,11 @@ class Expected:
         means = [wanted[number].mean(dtype=np.float64) for wanted in self._wanted]
         squares = [np.square(wanted[number].astype(np.float64)).mean() for wanted in self._wanted]
         return max(float(np.mean(squares) - np.mean(means) ** 2), _TINY)
+
+
+def _all_scores(task: Task) -> dict[str, float]:
+    """Thresholds with which a detection finds everything that is compared."""
+    return dict.fromkeys(task.labels, SCORES[0]) if isinstance(task, Detection) else {}
 
 
 def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np.float64]:

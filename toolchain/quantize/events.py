@@ -36,7 +36,7 @@ class Agreement:
     error: mean over the outputs of their relative errors. errors: of each output, the mean square difference relative
     to the variance of the float output; logits of a classification are compared after subtracting each image's mean.
     same_label: of a classification, the share 0..1 of images with the same greatest logit. same_objects: of a
-    detection, F1 0..1 of the objects of both networks (`compare.Matches`); None if there are none.
+    detection, F1 0..1 of the objects of both networks at all scores (`compare.Matches`); None if there are none.
     """
 
     choice: str

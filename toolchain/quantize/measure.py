@@ -19,6 +19,7 @@ from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
 from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
 from edgemeta.toolchain.data.dataset import Split
+from edgemeta.toolchain.data.frames import Frames
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
@@ -27,6 +28,9 @@ from edgemeta.toolchain.evaluate.detection import (
     evaluate_detector,
     evaluate_float_detector,
 )
+from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.compare import Expected
+from edgemeta.toolchain.quantize.events import Agreement
 from edgemeta.toolchain.quantize.run import integer_session
 
 
@@ -163,6 +167,36 @@ class BoxesMeasured:
             "float_test_map50": self.floating.at_half,
             "float_test_map": self.floating.mean,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """Pictures without labels, for any network."""
+
+    frames: Frames
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """Agreement of both networks on test pictures without labels. images: those that were compared."""
+
+    images: int
+    agreement: Agreement
+
+    def provenance(self) -> Mapping[str, object]:
+        """The figures as the model file states them."""
+        same = {"test_same_label": self.agreement.same_label, "test_same_objects": self.agreement.same_objects}
+        stated = {key: round(share, 4) for key, share in same.items() if share is not None}
+        return {"test_images": self.images, "test_output_error": round(self.agreement.error, 6), **stated}
+
+
+def measure_agreement(model: FloatModel, integer: Model, pictures: Unlabelled, progress: Progress) -> Agreed:
+    """Run both networks on pictures. progress: of the float network. Raises BackendError, QuantizeError."""
+    expected = Expected(model, PreparedImages(model, pictures.frames), progress)
+    return Agreed(len(expected.images), expected.measure(integer, "test pictures"))
 
 
 def boxed_images(path: Path, model: FloatModel) -> BoxedImages:

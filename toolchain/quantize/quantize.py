@@ -11,11 +11,13 @@ from edgemeta.model.float_file import load_float_model
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.self_test import with_self_test
 from edgemeta.toolchain.data.boxed_images import is_boxed
+from edgemeta.toolchain.data.class_folders import is_class_folder
+from edgemeta.toolchain.data.dataset import is_dataset
 from edgemeta.toolchain.data.labelled_images import LabelledImages
+from edgemeta.toolchain.quantize.calibration import Calibration
 from edgemeta.toolchain.quantize.events import Events, Stage
 from edgemeta.toolchain.quantize.measure import (
-    BoxesMeasured,
-    Measured,
+    Unlabelled,
     boxed_images,
     labelled_images,
     temperature_of,
@@ -23,7 +25,7 @@ from edgemeta.toolchain.quantize.measure import (
 )
 from edgemeta.toolchain.quantize.rehearsal import rehearse
 from edgemeta.toolchain.quantize.run import require_self_test
-from edgemeta.toolchain.quantize.scheme import Scheme, SchemeResult, TestImages
+from edgemeta.toolchain.quantize.scheme import Scheme, SchemeResult, Tested, TestImages
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class LabelledFiles:
     """Labelled images beside a scheme's own.
 
     held_out: not used for training, to fit the temperature of the scores. test: to measure both networks on; the
-    figures are stored in the model's provenance.
+    figures are stored in the model's provenance. Pictures or a video without labels serve, too (`Calibration`).
     """
 
     held_out: Path | None = None
@@ -46,7 +48,14 @@ class LabelledFiles:
             return held_out, None
         if is_boxed(self.test):
             return held_out, boxed_images(self.test, model)
+        if self.test.exists() and not _has_labels(self.test, model):
+            return held_out, Unlabelled(Calibration(self.test).frames(events.left_out))
         return held_out, labelled_images(self.test, model, "test", events.left_out)
+
+
+def _has_labels(path: Path, model: FloatModel) -> bool:
+    """Whether images have labels for a network: folders of pictures name the classes of a classification only."""
+    return is_dataset(path) or (model.is_classification and is_class_folder(path))
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class QuantizeResult:
     sha256: str
     size: int
     made: SchemeResult
-    test: Measured | BoxesMeasured | None
+    test: Tested | None
     temperature: float
     seconds: float
     peak_memory: int

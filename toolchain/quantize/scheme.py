@@ -9,9 +9,18 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import LabelledImages
 from edgemeta.toolchain.quantize.events import Events, Stage
-from edgemeta.toolchain.quantize.measure import BoxesMeasured, Measured, measure, measure_boxes
+from edgemeta.toolchain.quantize.measure import (
+    Agreed,
+    BoxesMeasured,
+    Measured,
+    Unlabelled,
+    measure,
+    measure_agreement,
+    measure_boxes,
+)
 
-TestImages: TypeAlias = LabelledImages | BoxedImages
+TestImages: TypeAlias = LabelledImages | BoxedImages | Unlabelled
+Tested: TypeAlias = Measured | BoxesMeasured | Agreed
 
 
 @dataclass(frozen=True)
@@ -24,15 +33,15 @@ class SchemeResult:
     model: Model
     images: int
 
-    def measure(
-        self, model: FloatModel, integer: Model, data: TestImages, progress: Progress
-    ) -> Measured | BoxesMeasured:
+    def measure(self, model: FloatModel, integer: Model, data: TestImages, progress: Progress) -> Tested:
         """Run the float and the integer network on test images. Raises BackendError.
 
         integer: this result's network, as it will be saved.
         """
         if isinstance(data, BoxedImages):
             return measure_boxes(model, integer, data, progress)
+        if isinstance(data, Unlabelled):
+            return measure_agreement(model, integer, data, progress)
         return measure(model, integer, data, progress)
 
 

@@ -23,6 +23,13 @@ def test_objects_match_by_label_and_place_once() -> None:
     assert matches.f1 == pytest.approx(2 / 7)
 
 
+def test_objects_at_all_scores_count_by_their_score() -> None:
+    """A cat of 0.9 is there at 18 least scores, a dog of 0.32 at 6; the other network says 0.9 and 0.27."""
+    matches = Matches()
+    matches.add_at_all_scores([thing("cat", 0), thing("dog", 100, 0.32)], [thing("cat", 0), thing("dog", 100, 0.27)])
+    assert (matches.wanted, matches.found, matches.matched) == (18 + 6, 18 + 5, 18 + 5)
+
+
 def test_images_without_objects() -> None:
     matches = Matches()
     assert matches.f1 == 1

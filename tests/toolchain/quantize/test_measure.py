@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
 from edgemeta.toolchain.quantize.auto import AutoScheme
 from edgemeta.toolchain.quantize.binary import BinaryBoxesMeasured, BinaryScheme
 from edgemeta.toolchain.quantize.calibration import Calibration
-from edgemeta.toolchain.quantize.measure import BoxesMeasured
+from edgemeta.toolchain.quantize.measure import Agreed, BoxesMeasured
 from edgemeta.toolchain.quantize.quantize import LabelledFiles, quantize
 from rig.small_detection import cell_network, cell_pictures
 from rig.small_search import write_small_search
@@ -59,6 +60,24 @@ def test_test_images_must_fit_the_task(files: Path, tmp_path_factory: pytest.Tem
         with pytest.raises(QuantizeError, match=message):
             quantize(network / "float.safetensors", out, BinaryScheme(calibration), labelled=LabelledFiles(test=test))
     assert not out.exists()
+
+
+def test_pictures_without_labels_measure_agreement(files: Path) -> None:
+    """The same network as integers: its objects at all scores, and its outputs."""
+    folder, out = files / "plain" / "camera", files / "out.safetensors"
+    folder.mkdir(parents=True)
+    for number, frame in cell_pictures(12, 3).frames():
+        cv2.imwrite(str(folder / f"{number:02}.png"), frame)
+    scheme = AutoScheme(Calibration(files / "train.npz", 20), ("minmax",))
+    result = quantize(files / "float.safetensors", out, scheme, labelled=LabelledFiles(test=folder.parent))
+    assert isinstance(result.test, Agreed)
+    assert result.test.images == 12
+    same = result.test.agreement.same_objects
+    assert same is not None
+    assert 0.9 < same <= 1
+    assert 0 < result.test.agreement.error < 0.01
+    provenance = load(out).provenance
+    assert (provenance["test_images"], provenance["test_same_objects"]) == (12, round(same, 4))
 
 
 def test_the_first_two_hundred_images_calibrate_unless_stated(tmp_path: Path) -> None:
