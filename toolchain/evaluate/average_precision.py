@@ -112,7 +112,7 @@ def _right(shared: Float64, least: float) -> list[bool]:
 
 
 def average_precision(right: NDArray[np.bool_], boxes: int) -> float:
-    """Mean precision at 101 recalls; right: of the objects of all images, best first."""
+    """Mean precision at 101 recalls. right [n]: of the objects of all images, best first; boxes: how many there are."""
     hits = np.cumsum(right)
     precision = hits / np.arange(1, len(right) + 1)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
