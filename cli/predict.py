@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
@@ -19,7 +19,7 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement
-from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Classification, Detection, Embedding, MultiLabel
+from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Classification, Detection, Embedding, MultiLabel, Raw
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
@@ -65,7 +65,7 @@ def predict(
     isa: str | None,
     as_json: bool,
 ) -> None:
-    """Print what a model says about each IMAGE: labels with scores, objects with boxes in its pixels, or an embedding.
+    """Print what a model says about each IMAGE: labels with scores, objects with boxes in its pixels, or numbers.
 
     IMAGE may be a folder: its images are taken, with those of its sub-folders. If its folders have names of labels, the
     last line is the share of images that get the label of their folder (with --json on standard error).
@@ -80,8 +80,9 @@ def predict(
       edgemeta predict ./yolox.safetensors street/ --json > objects.jsonl
     """
     model = load_model(model_name)
-    if isinstance(model.task, Embedding) and (top is not None or threshold is not None):
-        raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} makes an embedding")
+    if isinstance(model.task, Embedding | Raw) and (top is not None or threshold is not None):
+        made = "makes an embedding" if isinstance(model.task, Embedding) else "gives raw outputs"
+        raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} {made}")
     if no_reject and isinstance(model.task, Classification):
         model = replace(model, task=replace(model.task, rejection=None))
     files = list(image_files(images))
@@ -130,7 +131,7 @@ class _Predictor:
         self._preprocessor = lru_cache(_SHAPES)(lambda shape: make_preprocessor(model, shape))
 
     def result(self, pixels: NDArray[np.uint8]) -> Result:
-        """All labels, objects with boxes in pixels of the image, or the embedding."""
+        """All that the model says; objects with boxes in pixels of the image."""
         outputs = self._session.run(self._preprocessor(pixels.shape)(pixels))
         result = self._read([output[0] for output in outputs])
         place = placement(self._model.preprocessing, self._model.input, pixels.shape)
@@ -179,6 +180,8 @@ def _json(file: str, model: Model, result: Result) -> str:
             ]
         case Embedding():
             entry["embedding"] = [round(number, 6) for number in result.embedding]
+        case Raw():
+            entry["outputs"] = {each.name: {"shape": each.shape, "values": each.values} for each in result.numbers}
         case _:
             entry["labels"] = [{"label": label, "score": round(score, 6)} for label, score in result.labels]
             if isinstance(model.task, Classification):
@@ -193,6 +196,8 @@ def _heads(model: Model) -> tuple[str, ...]:
             return "label", "score", "x0", "y0", "x1", "y1"
         case Embedding():
             return ("embedding",)
+        case Raw():
+            return ("outputs",)
         case _:
             return "label", "score"
 
@@ -202,11 +207,16 @@ def _table(file: str, model: Model, result: Result) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [(label, f"{score:.1%}") for label, score in result.labels]
     rows += [(each.label, f"{each.score:.1%}", *(f"{side:.0f}" for side in each.box)) for each in result.objects]
     if isinstance(model.task, Embedding):
-        first = " ".join(f"{number:.3f}" for number in result.embedding[:3])
-        rows = [(f"{len(result.embedding)} numbers: {first} …",)]
+        rows = [(f"{len(result.embedding)} numbers: {_first([round(each, 3) for each in result.embedding])}",)]
+    rows += [(f"{each.name} {_first(each.values)}",) for each in result.numbers]
     for number, row in enumerate(rows or [("unknown" if result.unknown else "none",)]):
         name = "" if number else file
         yield _row(name, *row, boxes=isinstance(model.task, Detection))
+
+
+def _first(numbers: Sequence[float]) -> str:
+    """The first three numbers, to three significant digits."""
+    return " ".join(f"{number:.3g}" for number in numbers[:3]) + " …" * (len(numbers) > 3)
 
 
 def _row(image: str, *cells: str, boxes: bool | None = None) -> str:

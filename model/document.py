@@ -21,7 +21,7 @@ from edgemeta.model.layers import Layer, Multiplier, ShiftTable, TableRecipe, Te
 from edgemeta.model.layers.products import W
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection, Task
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Raw, Rejection, Task
 from edgemeta.model.weights import Weights
 
 KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)} | {
@@ -33,6 +33,7 @@ KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)
     "multi_label": MultiLabel,
     "multiplier": Multiplier,
     "power_of_two": StoredPowerOfTwo,
+    "raw": Raw,
     "recipe": TableRecipe,
     "shift_table": ShiftTable,
 }

@@ -1,5 +1,6 @@
 """Proof that a model's outputs are those that its task wants."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import assert_never
@@ -9,6 +10,7 @@ from edgemeta.model.layers import Shape
 from edgemeta.model.require import require, require_between, require_text, shown
 from edgemeta.model.tasks import (
     MAX_CANDIDATES,
+    MAX_NUMBERS,
     MAX_SCORE,
     MIN_SCORE,
     WITH_ANCHORS,
@@ -18,6 +20,7 @@ from edgemeta.model.tasks import (
     DetectionLevel,
     Embedding,
     MultiLabel,
+    Raw,
     Rejection,
     Task,
     labels_of,
@@ -66,13 +69,15 @@ def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
             _prove_vector(task, outputs, None, "a vector")
         case Detection():
             _prove_detection(task, outputs)
+        case Raw():
+            _prove_raw(task, outputs)
         case _:
             assert_never(task)
 
 
 def _prove_labels(task: Task) -> None:
     labels = labels_of(task)
-    require(len(labels) > 0 or isinstance(task, Embedding), "there are no labels")
+    require(len(labels) > 0 or isinstance(task, Embedding | Raw), "there are no labels")
     for label in labels:
         require_text(label, "a label")
     twice = next((label for label, count in Counter(labels).items() if count > 1), None)
@@ -106,6 +111,15 @@ def _prove_classification(task: Classification, outputs: Mapping[str, Shape]) ->
     _prove_vector(task, {logits: outputs[logits]}, len(task.labels), "one logit per label")
     for name in evidence:
         _prove_vector(task, {name: outputs[name]}, 1, "the evidence of the rejection")
+
+
+def _prove_raw(task: Raw, outputs: Mapping[str, Shape]) -> None:
+    for name in task.names:
+        require_text(name, "a name of an output")
+    require(len(set(task.names)) == len(task.names), "a name of an output occurs more than once")
+    require(len(task.names) == len(outputs), f"task raw has {len(task.names)} names for {len(outputs)} outputs")
+    numbers = sum(math.prod(shape) for shape in outputs.values())
+    require(numbers <= MAX_NUMBERS, f"the raw outputs have {numbers} numbers, expected at most {MAX_NUMBERS}")
 
 
 def _prove_evidence(model: Model, rejection: Rejection) -> None:

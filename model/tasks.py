@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 MIN_SCORE, MAX_SCORE = 0.001, 0.999
 """Score thresholds lie between these."""
+MAX_NUMBERS = 4096
+"""Greatest number of numbers of raw outputs: a message has them all, in at most about 50 kB of JSON."""
 MAX_CANDIDATES = 1000
 """Greatest number of candidates of an image that are decoded and compared, and of its objects."""
 
@@ -54,6 +56,17 @@ class MultiLabel:
 @dataclass(frozen=True)
 class Embedding:
     """One output (1, 1, D), a vector to compare with others by cosine similarity; it is divided by its length."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Outputs of any shapes (H, W, C), whose numbers mean what the user knows: the last resort.
+
+    names: of the outputs in messages, in their order. All outputs together have at most MAX_NUMBERS numbers, in the
+    order of rows, columns and channels.
+    """
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -132,21 +145,22 @@ class Detection:
     powers: tuple[float, float] = (1.0, 1.0)
 
 
-Task: TypeAlias = Classification | MultiLabel | Detection | Embedding
+Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Raw
 
 
 def labels_of(task: Task) -> tuple[str, ...]:
-    """Labels that a task can name; none for an embedding."""
-    return () if isinstance(task, Embedding) else task.labels
+    """Labels that a task can name; none for an embedding and raw outputs."""
+    return () if isinstance(task, Embedding | Raw) else task.labels
 
 
-TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding"]
+TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding", "raw"]
 
 _NAMES: Mapping[type, TaskName] = {
     Classification: "classification",
     MultiLabel: "multi-label",
     Detection: "detection",
     Embedding: "embedding",
+    Raw: "raw",
 }
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
 from edgemeta.tasks.classification import top_k, unknown
 from edgemeta.tasks.detection.level import Outputs
 from edgemeta.tasks.detection.objects import Detector, Object
@@ -55,19 +55,48 @@ class EmbeddingReader:
         return vector
 
 
+class Numbers(NamedTuple):
+    """The numbers of one raw output (H, W, C), in the order of rows, columns and channels."""
+
+    name: str
+    shape: tuple[int, int, int]
+    values: tuple[float, ...]
+
+
+class RawReader:
+    """The numbers of raw outputs; built once for a model."""
+
+    def __init__(self, model: Model) -> None:
+        assert isinstance(model.task, Raw)
+        self._outputs = [
+            (name, kind.shape, Output(model, output, kind.shape[2]))
+            for name, output, kind in zip(model.task.names, model.outputs, model.output_types, strict=True)
+        ]
+
+    def numbers(self, outputs: Outputs) -> tuple[Numbers, ...]:
+        """What the integers [H, W, C] of each output represent, to six significant digits."""
+        found = []
+        for (name, shape, output), integers in zip(self._outputs, outputs, strict=True):
+            rows = output.rows(np.ascontiguousarray(integers))
+            real = output.values(rows, np.zeros(len(rows), np.int64)).ravel().tolist()
+            found.append(Numbers(name, shape, tuple(float(f"{number:.6g}") for number in real)))
+        return tuple(found)
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of one image; what the task does not give is empty.
 
     labels: with scores, the greatest first: the best ones of a classification, or the present ones of several. unknown:
     a classification's rule of rejection gives the image no label. objects:
-    best first, boxes in pixels of the network's input. embedding: a vector of length 1.
+    best first, boxes in pixels of the network's input. embedding: a vector of length 1. numbers: of raw outputs.
     """
 
     labels: tuple[tuple[str, float], ...] = ()
     objects: tuple[Object, ...] = ()
     embedding: tuple[float, ...] = ()
     unknown: bool = False
+    numbers: tuple[Numbers, ...] = ()
 
 
 Reader: TypeAlias = Callable[[Outputs], Result]
@@ -92,6 +121,9 @@ def reader(model: Model, top: int = 5, thresholds: Mapping[str, float] | None = 
         case Embedding():
             vectors = EmbeddingReader(model)
             return lambda outputs: Result(embedding=tuple(vectors.vector(outputs[0].reshape(-1)).tolist()))
+        case Raw():
+            raw = RawReader(model)
+            return lambda outputs: Result(numbers=raw.numbers(outputs))
         case _:
             assert_never(model.task)
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgemeta.cli.demo.pixels import DemoPicture, FrameOf
-from edgemeta.cli.demo.tally import Tally, found_in, is_classification, present_in
+from edgemeta.cli.demo.tally import Tally, found_in, is_classification, outputs_in, present_in
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.messages.records import CameraState
@@ -167,6 +167,8 @@ def _found(tally: Tally, layout: Layout) -> RenderableType:
     frame = tally.frame
     if frame.embedding is not None:
         return Text(f"a vector of {len(frame.embedding)} numbers")
+    if frame.outputs is not None:
+        return Text("\n".join(outputs_in(frame)))
     table = Table.grid(padding=(0, 1))
     table.add_column(width=14, no_wrap=True)
     table.add_column(width=10)

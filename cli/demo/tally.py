@@ -179,8 +179,16 @@ def found_in(frame: FrameMessage) -> Sequence[LabelScore | FoundObject]:
 
 
 def is_classification(frame: FrameMessage) -> bool:
-    """Whether a frame has one best label and a state, and no objects, counts or vector."""
-    return frame.objects is None and frame.counts is None and frame.embedding is None
+    """Whether a frame has one best label and a state, and no objects, counts or numbers."""
+    return all(each is None for each in (frame.objects, frame.counts, frame.embedding, frame.outputs))
+
+
+def outputs_in(frame: FrameMessage) -> list[str]:
+    """Return a text for each raw output: its name and first numbers."""
+    return [
+        f"{name} {' '.join(f'{number:.4g}' for number in output.values[:4])}{' …' * (len(output.values) > 4)}"
+        for name, output in (frame.outputs or {}).items()
+    ]
 
 
 def present_in(frame: FrameMessage) -> str | None:

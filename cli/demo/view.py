@@ -8,7 +8,7 @@ from typing import Protocol
 
 import click
 
-from edgemeta.cli.demo.tally import Tally, found_in
+from edgemeta.cli.demo.tally import Tally, found_in, outputs_in
 from edgemeta.daemon.messages.records import FrameMessage
 
 
@@ -69,6 +69,8 @@ class LineView(QuietView):
 def _description(frame: FrameMessage) -> str:
     if frame.embedding is not None:
         return f"vector of {len(frame.embedding)} numbers"
+    if frame.outputs is not None:
+        return "; ".join(outputs_in(frame))
     named = found_in(frame)
     if frame.objects is None:
         return f"{named[0].label} {named[0].score:.1%}" if named else "unknown" if frame.unknown else "no label"

@@ -148,6 +148,7 @@ class Pipeline:
             "unknown": reading.unknown,
             "objects": reading.objects,
             "embedding": reading.embedding,
+            "outputs": reading.outputs,
             "state": tracked.state,
             "counts": tracked.counts,
             "zones": tracked.zones,

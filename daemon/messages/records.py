@@ -82,6 +82,15 @@ class FoundObject(Part):
     zones: list[str] = Field(description="The zones of the camera in which it stands: the middle of its lower edge.")
 
 
+class RawOutput(Part):
+    """The numbers of one raw output."""
+
+    shape: tuple[int, int, int] = Field(description="Rows, columns and channels.")
+    values: list[float] = Field(
+        description="All numbers in the order of rows, columns and channels, to six significant digits."
+    )
+
+
 class FrameLatency(Part):
     """Duration of each stage for this frame, in microseconds."""
 
@@ -142,6 +151,9 @@ class FrameMessage(Message):
     )
     embedding: list[float] | None = Field(
         default=None, description="Embedding: a vector of length 1. Null for other tasks."
+    )
+    outputs: dict[str, RawOutput] | None = Field(
+        default=None, description="Raw: the numbers of each output, by its name. Null for other tasks."
     )
     state: str | None = Field(
         description="Classification: the state after this frame, null while no label is certain or what is seen is "

@@ -25,7 +25,7 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
-from edgemeta.daemon.inference.readers.labels import listed_labels, reported_labels, unknown_labels
+from edgemeta.daemon.inference.readers.labels import listed_labels, listed_numbers, reported_labels, unknown_labels
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
@@ -71,7 +71,8 @@ class Plan:
     def device_view(self) -> DeviceView:
         """What Home Assistant is told about the device."""
         tasks = {name: loaded.task for name, loaded in self.loaded_models.items()}
-        return view_of(self.config, {name: self.listed_labels_of(name) for name in tasks}, tasks)
+        numbers = {name: listed_numbers(loaded.model) for name, loaded in self.loaded_models.items()}
+        return view_of(self.config, {name: self.listed_labels_of(name) for name in tasks}, tasks, numbers)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Rejection
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Rejection
 from edgemeta.model.zoo import find
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.tiles import in_frame
@@ -154,6 +154,16 @@ def test_an_embedding(lines_of, photo: Path, tmp_path: Path) -> None:
     assert "makes an embedding" in result.output
 
 
+def test_raw_outputs(lines_of, photo: Path, tmp_path: Path) -> None:
+    model = vector_model(Raw(("angles",)), 6)
+    path = stored(model, tmp_path)
+    (entry,) = lines_of(path, photo)
+    (angles,) = expected_of(model, photo).numbers
+    assert entry["outputs"] == {"angles": {"shape": [1, 1, 6], "values": list(angles.values)}}
+    result = CliRunner().invoke(predict, [str(path), str(photo), "--top", "2"])
+    assert (result.exit_code, "gives raw outputs" in result.output) == (2, True)
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "I;16"])
 def test_grey_palette_transparent_and_16_bit_images_are_read(lines_of, tmp_path: Path, mode: str) -> None:
     pixels = Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 50, 3), dtype=np.uint8))
@@ -257,8 +267,9 @@ def test_a_name_that_is_not_text(lines_of, photo: Path, tmp_path: Path) -> None:
         (detection_model("yolox", score_threshold=0.999), "label score x0 y0 x1 y1"),
         (vector_model(Classification(tuple(f"{'long ' * 20}{i}" for i in range(6))), 6), "label score"),
         (vector_model(Embedding(), 300), "embedding"),
+        (vector_model(Raw(("name " * 12,)), 300), "outputs"),
     ],
-    ids=["detection", "nothing", "classification", "embedding"],
+    ids=["detection", "nothing", "classification", "embedding", "raw"],
 )
 def test_a_table_fits_80_columns(photo: Path, tmp_path: Path, model: Model, heads: str) -> None:
     deep = tmp_path / "a folder with a long name" / "and another one in it"

@@ -13,7 +13,7 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.prove import prove
 from edgemeta.model.prove_task import prove_outputs
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Rejection
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Raw, Rejection
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.cases import CASES
 
@@ -78,6 +78,9 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: replace(GRID, task=Embedding()),
         "task embedding has 6 outputs, expected 1",
     ),
+    "raw outputs without names": (lambda: replace(GRID, task=Raw(("a",))), "task raw has 1 names for 6 outputs"),
+    "a name of raw outputs twice": (lambda: replace(GRID, task=Raw(("a",) * 6)), "a name of an output occurs more"),
+    "raw outputs of nameless letters": (lambda: replace(VECTOR, task=Raw(("a\n",))), "a name of an output"),
     "an evidence that is no output": (
         lambda: with_rejection(0, ("pool",)),
         r"and then those of the rejection, \['pool'\]",

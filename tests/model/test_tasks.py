@@ -9,7 +9,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Task, labels_of
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Raw, Task, labels_of
 from tests.tasks.detection.models import DECODINGS, detection_model
 from tests.tasks.models import vector_model
 
@@ -29,7 +29,7 @@ def _with_strides(task: Task) -> Detection:
 
 
 def test_other_tasks_are_stored() -> None:
-    for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding()):
+    for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding(), Raw(("age",))):
         assert decode(encode(vector_model(task, 2))).task == task
     assert labels_of(Embedding()) == ()
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw
 from edgemeta.tasks.classification import top_k
 from edgemeta.tasks.detection.objects import Detector
-from edgemeta.tasks.results import EmbeddingReader, MultiLabelReader, Result, reader
+from edgemeta.tasks.results import EmbeddingReader, MultiLabelReader, Numbers, Result, reader
 from tests.tasks.detection.models import detection_model, random_outputs
 from tests.tasks.models import vector_model
 
@@ -43,6 +43,15 @@ def test_an_embedding_gives_a_vector() -> None:
     model = vector_model(Embedding(), 6)
     expected = EmbeddingReader(model).vector(OUTPUT.ravel()).tolist()
     assert reader(model)([OUTPUT]) == Result(embedding=tuple(expected))
+
+
+def test_raw_outputs_are_real_numbers_to_six_digits() -> None:
+    model = vector_model(Raw(("angles",)), 6, is_raw=True, scale=1 / 3)
+    integers = np.array([3, -5, 1 << 30, 90, 0, -(1 << 31)], np.int32).reshape(1, 1, 6)
+    expected = tuple(float(f"{step * q:.6g}") for step, q in zip(model.steps("vector"), integers.ravel(), strict=True))
+    assert reader(model)([integers]) == Result(numbers=(Numbers("angles", (1, 1, 6), expected),))
+    shifted = vector_model(Raw(("angles",)), 6, zero_point=7)
+    assert reader(shifted)([OUTPUT]).numbers[0].values == (-0.4, -1.2, 8.3, 8.3, -0.7, 0.0)
 
 
 @pytest.mark.parametrize("is_raw", [False, True])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgemeta.model.layers import FloatLayer, Function
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Task
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
@@ -13,6 +13,7 @@ from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
+from edgemeta.toolchain.importer.values import Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
     except HeadError as error:
         raise ImportedFileError(
             f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
-            "and its --decoding; for a classification name its logits"
+            "and its --decoding; for a classification name its logits; --task raw takes any outputs as numbers"
         ) from None
     parts = [part for level in heads.levels for part in level.parts]
     return cut(graph, dict.fromkeys(end.tensor for part in parts for end in (part.end, part.beside) if end)), heads
@@ -59,6 +60,8 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
     """What a network's outputs mean. Raises ImportedFileError."""
     if heads is not None:
         return _detection(imported, heads, settings, path)
+    if settings.task == "raw":
+        return _raw(imported)
     layers, outputs, notes = imported.layers, imported.tensors, list(imported.notes)
     if len(outputs) != 1:
         raise ImportedFileError(f"{path}: has {len(outputs)} outputs, expected 1 for a {settings.task or 'vector'}")
@@ -78,6 +81,19 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
         )
         return Meaning(layers, outputs, several, tuple(notes))
     return Meaning(layers, outputs, Classification(labels), tuple(notes))
+
+
+def _raw(imported: Imported) -> Meaning:
+    """All outputs under the names of the file; a note where the order of their numbers is another."""
+    names: dict[str, str] = {}
+    notes = list(imported.notes)
+    for name, value in imported.outputs.items():
+        maps = maps_of(value)
+        for number, each in enumerate(maps):
+            names.setdefault(each.tensor, name if len(maps) == 1 else f"{name}.{number}")
+        if not isinstance(value, Map) and any(each.shape[:2] != (1, 1) for each in maps):
+            notes.append(f"output {name}: its numbers are in the order of rows, columns and channels")
+    return Meaning(imported.layers, tuple(names), Raw(tuple(names.values())), tuple(notes))
 
 
 def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: Path) -> Meaning:

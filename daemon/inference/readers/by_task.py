@@ -12,7 +12,7 @@ from edgemeta.daemon.inference.readers.reading import Picture, Reader, Reading, 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.messages.records import Fields
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
 from edgemeta.plugins.api import Outputs
 from edgemeta.tasks.classification import logits_of, unknown
 from edgemeta.tasks.detection.objects import Object
@@ -31,6 +31,8 @@ def reader_of(model: Model, settings: CameraSettings) -> Reader:
             return detection_reader(model, task, settings)
         case Embedding():
             return _embedding_reader(model)
+        case Raw():
+            return _raw_reader(model)
         case _:
             assert_never(model.task)
 
@@ -84,6 +86,17 @@ def _embedding_reader(model: Model) -> Reader:
         mean = np.mean([decode(one).embedding for one in tiles_of(outputs)], axis=0)
         length = float(np.linalg.norm(mean))
         return Reading(embedding=np.round(mean / length if length else mean, 6).tolist())
+
+    return read
+
+
+def _raw_reader(model: Model) -> Reader:
+    """The numbers of the only tile: `object_checks` refuses several."""
+    decode = reader(model)
+
+    def read(outputs: Outputs, _picture: Picture) -> Reading:
+        numbers = decode(tiles_of(outputs)[0]).numbers
+        return Reading(outputs={each.name: {"shape": each.shape, "values": each.values} for each in numbers})
 
     return read
 

@@ -1,5 +1,6 @@
 """Label names in messages: the model's own, or the aliases that the config gives them."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection
+from edgemeta.model.tasks import Classification, Detection, Raw
 from edgemeta.tasks.classification import rank, scores
 
 
@@ -72,6 +73,14 @@ def listed_labels(model: Model, settings: CameraSettings) -> tuple[str, ...]:
     names = reported_labels(model, settings)
     named = isinstance(model.task, Detection) and settings.objects.labels is not None
     return names if named or len(names) <= LISTED or isinstance(model.task, Classification) else ()
+
+
+def listed_numbers(model: Model) -> dict[str, int]:
+    """How many numbers each raw output has, if there are at most LISTED in all; otherwise, and of other tasks, none."""
+    if not isinstance(model.task, Raw):
+        return {}
+    counts = [math.prod(kind.shape) for kind in model.output_types]
+    return dict(zip(model.task.names, counts, strict=True)) if sum(counts) <= LISTED else {}
 
 
 def unknown_labels(aliases: Mapping[str, str], models: list[Model]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Entities of detections and multi-label classifications, from the counts in state messages."""
+"""Entities of detections, multi-label classifications and raw outputs, from state and frame messages."""
 
 import hashlib
 import json
@@ -63,6 +63,23 @@ def present_labels(
             **state,
         }
     return found
+
+
+def numbers(camera: str, outputs: Mapping[str, int], frame: Component) -> dict[str, Component]:
+    """Return an entity for each number of raw outputs. outputs: how many each has; frame: as `state`."""
+    return {
+        f"number_{camera}.{_slug(name)}.{place}": {
+            **_number(f"{camera} {name} {place}" if count > 1 else f"{camera} {name}", _number_of(name, place)),
+            **frame,
+        }
+        for name, count in outputs.items()
+        for place in range(count)
+    }
+
+
+def _number_of(name: str, place: int) -> str:
+    values = f"(value_json.outputs or {{}}).get({json.dumps(name, ensure_ascii=False)}, {{}}).get('values', [])"
+    return f"({values} + [none] * {place + 1})[{place}]"
 
 
 _COUNTS = "value_json.counts"

@@ -7,16 +7,17 @@ silently ignores unknown keys, so the tests know all keys.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
-from edgemeta.daemon.messages.channels import AVAILABILITY, INFO, STATE, STATS, STATUS, SWAP, Topics
+from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, INFO, STATE, STATS, STATUS, SWAP, Topics
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
-from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, objects, present_labels
+from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, objects, present_labels
 from edgemeta.model.tasks import TaskName
 
 STATE_NOW = live("value_json.state")
@@ -33,13 +34,14 @@ class CameraView:
     """One camera. state_period: longest time between two state messages, in seconds.
 
     labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
-    entities of their own. zones: the same for each zone.
+    entities of their own. zones: the same for each zone. numbers: of raw outputs, how many each has that have entities.
     """
 
     labels: tuple[str, ...]
     state_period: float
     task: TaskName = "classification"
     zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,20 @@ class DeviceView:
         return f"edgemeta-{self.topics.device}"
 
 
-def view_of(config: Config, labels: Mapping[str, tuple[str, ...]], tasks: Mapping[str, TaskName]) -> DeviceView:
-    """Return the device of a config; labels and tasks of each camera, as `CameraView` has them."""
+def view_of(
+    config: Config,
+    labels: Mapping[str, tuple[str, ...]],
+    tasks: Mapping[str, TaskName],
+    numbers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+) -> DeviceView:
+    """Return the device of a config; labels, tasks and numbers of each camera, as `CameraView` has them."""
     cameras = {
         name: CameraView(
             labels[name],
             max((camera.publish or config.publish).heartbeat_interval, _longest_pause(camera)),
             tasks[name],
             {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
+            numbers.get(name, {}),
         )
         for name, camera in config.cameras.items()
     }
@@ -140,7 +148,9 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             found = objects(name, camera.labels, camera.zones, state, in_all)
         case "multi-label":
             found = present_labels(name, camera.labels, state, in_all)
-    if camera.task != "embedding":
+        case "raw":
+            found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
+    if camera.task not in ("embedding", "raw"):
         found[f"confidence_{name}"] = confidence
     return found | {
         f"problem_{name}": {

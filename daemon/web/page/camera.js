@@ -36,7 +36,7 @@ export class CameraCard {
     this.showFrame(camera, state, old);
     this.showReading(camera, state.info.labels, now, old);
     this.showFacts(camera);
-    this.find(".chart").hidden = camera.task === "embedding"; // it has no scores
+    this.find(".chart").hidden = ["embedding", "raw"].includes(camera.task); // they have no scores
     draw(this.find("canvas"), this.points, now, state.info.labels, camera.task === "classification");
   }
 

@@ -5,7 +5,7 @@ import { count, percent } from "./format.js";
 
 export function readingOf({ task, frame, zones }) {
   if (frame === null) return { headline: "–", sure: false, rows: [], zones: [] };
-  return { classification, detection, "multi-label": multiLabel, embedding }[task](frame, zones);
+  return { classification, detection, "multi-label": multiLabel, embedding, raw }[task](frame, zones);
 }
 
 function classification({ state, labels, unknown }) {
@@ -33,6 +33,11 @@ function detection({ objects, counts, zones }, configured) {
 
 function embedding({ embedding: vector }) {
   return { headline: "", sure: false, rows: [], zones: [], note: `A vector of ${count(vector.length)} numbers for each frame, in the frame message.` };
+}
+
+function raw({ outputs }) {
+  const first = ({ values }) => values.slice(0, 3).map((value) => Number(value.toPrecision(4))).join(" ") + (values.length > 3 ? " …" : "");
+  return { headline: "", sure: false, rows: Object.entries(outputs).map(([label, output]) => ({ label, share: 0, figure: first(output) })), zones: [], list: "Outputs" };
 }
 
 const scored = (labels) => labels.map(({ label, score }) => ({ label, share: score, figure: percent(score) }));

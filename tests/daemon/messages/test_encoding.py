@@ -53,6 +53,7 @@ def frame() -> Fields:
             }
         ],
         "embedding": [0.6, -0.8],
+        "outputs": {"age": {"shape": (1, 1, 2), "values": [0.5, 1e-20]}},
         "state": None,
         "counts": {"person": 1},
         "zones": {"yard": {"person": 1}},

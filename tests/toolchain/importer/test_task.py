@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from benchmarks.topologies import Network, write_topology
 from edgemeta.model import reference
+from edgemeta.model.errors import ModelError
 from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -234,6 +235,24 @@ def test_a_sigmoid_at_the_end_means_several_labels(tmp_path: Path) -> None:
     assert type(result.model.layers[-1]).__name__ == "Dense"
     assert any("sigmoid at the end is left out" in note for note in result.notes)
     assert isinstance(imported(path, TaskSettings(task="classification")).task, Classification)
+
+
+def test_raw_takes_any_outputs_under_the_names_of_the_file(tmp_path: Path) -> None:
+    names: list[str] = []
+
+    def write(net: Network) -> list[str]:
+        middle = net.conv("images", 4, 3, 2)
+        names[:] = [net.node("Sigmoid", middle), net.dense(net.flat(net.mean(middle)), 3)]
+        return names
+
+    path = small(tmp_path, write)
+    model = imported(path, TaskSettings(task="raw"))
+    assert model.task == Raw(tuple(names))
+    assert [type(layer).__name__ for layer in model.layers][-3:-1] == ["Function", "GlobalAverage"]
+    with pytest.raises(ImportedFileError, match="--task raw takes any outputs as numbers"):
+        imported(path)
+    with pytest.raises(ModelError, match="the raw outputs have 16387 numbers, expected at most 4096"):
+        import_network(small(tmp_path, write, 128), tmp_path / "f", Pixels(), TaskSettings(task="raw"))
 
 
 def test_outputs_cut_the_network(tmp_path: Path) -> None:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from edgemeta.model.tasks import Decoding
+from edgemeta.model.tasks import Decoding, TaskName
 
-TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding"]
 Anchors: TypeAlias = tuple[tuple[float, float], ...]
 
 

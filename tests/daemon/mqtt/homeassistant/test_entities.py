@@ -26,7 +26,9 @@ def config_of(cameras: dict[str, Any], **keys: Any) -> Config:
 def announced(
     config: Config, task: TaskName = "classification", labels: tuple[str, ...] = ("cat", "dog")
 ) -> dict[str, Any]:
-    return announcement(view_of(config, dict.fromkeys(config.cameras, labels), dict.fromkeys(config.cameras, task)))
+    numbers = dict.fromkeys(config.cameras, {"age": 1} if task == "raw" else {})
+    tasks = dict.fromkeys(config.cameras, task)
+    return announcement(view_of(config, dict.fromkeys(config.cameras, labels), tasks, numbers))
 
 
 @given(st.lists(names, min_size=1, max_size=5, unique=True), names)
@@ -155,6 +157,21 @@ def test_counts_of_objects_by_label_and_zone() -> None:
     assert not any(key.startswith(("state_", "confidence_")) for key in announced(config, "embedding")["cmps"])
 
 
+def test_raw_numbers_have_entities_of_the_frame_message() -> None:
+    config = config_of({"front": {"source": "synthetic://"}})
+    name = 'a "b"'
+    view = view_of(config, {"front": ()}, {"front": "raw"}, {"front": {name: 2}})
+    found = {key: each for key, each in announcement(view)["cmps"].items() if key.startswith("number_")}
+    assert [each["name"] for each in found.values()] == [f"front {name} 0", f"front {name} 1"]
+    assert {each["state_topic"].rpartition("/")[2] for each in found.values()} == {"frame"}
+    frame = {"historical": False, "outputs": {name: {"shape": [1, 1, 2], "values": [0.5, -3.25]}}}
+    templates = [each["value_template"] for each in found.values()]
+    assert [render(each, json.dumps(frame)) for each in templates] == ["0.5", "-3.25"]
+    for other in ({**frame, "outputs": None}, {**frame, "outputs": {}}):
+        assert [render(each, json.dumps(other)) for each in templates] == ["None", "None"]
+    assert render(templates[0], json.dumps({**frame, "historical": True}), "7") == "7"
+
+
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=8, unique=True))
 def test_any_label_has_an_entity_with_its_count(labels: list[str]) -> None:
@@ -173,19 +190,21 @@ def test_any_label_has_an_entity_with_its_count(labels: list[str]) -> None:
 
 def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_comes_from(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
-    row = r"^\| `(\w+)` \| (camera|device|label|zone|zone and label) \| .+ \| `(\w+)` \|$"
+    row = r"^\| `(\w+)` \| (camera|device|label|number|zone|zone and label) \| .+ \| `(\w+)` \|$"
     rows = set(re.findall(row, text, re.MULTILINE))
     cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}}}
-    tasks: tuple[TaskName, ...] = ("classification", "detection", "multi-label", "embedding")
+    tasks: tuple[TaskName, ...] = ("classification", "detection", "multi-label", "embedding", "raw")
     wanted = set()
     for task in tasks:
         for key, component in announced(config_of(cameras), task)["cmps"].items():
             kind, _, place = key.partition("_")
-            levels = tuple("label" if each in ("cat", "dog") else each for each in place.split("."))
+            names = {"cat": "label", "dog": "label", "age": "number", "0": "number"}
+            levels = tuple(names.get(each, each) for each in place.split("."))
             per = {
                 ("",): "device",
                 ("front",): "camera",
                 ("front", "label"): "label",
+                ("front", "number", "number"): "number",
                 ("front", "yard"): "zone",
                 ("front", "yard", "label"): "zone and label",
             }

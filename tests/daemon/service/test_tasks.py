@@ -1,0 +1,68 @@
+"""Models of the other tasks in `edgemeta run`: what frame messages have, with a real broker."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import jsonschema
+import numpy as np
+import pytest
+
+from edgemeta.model import reference
+from edgemeta.model.file import save
+from edgemeta.model.graph import Model
+from edgemeta.model.preprocess import preprocess
+from edgemeta.model.tasks import Raw
+from edgemeta.tasks.results import RawReader
+from tests.daemon.conftest import broker_keys, colour_model
+from tests.daemon.service.test_plan import lines_of
+
+Serve = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def frame_of(
+    broker: Any, subscriber: Any, write_config: Any, tmp_path: Path, run_daemon: Any, repository: Path
+) -> Serve:
+    """The last of three frame messages of a model about one picture; all messages meet their schemas."""
+
+    def serve(model: Model, picture: np.ndarray, **keys: Any) -> dict[str, Any]:
+        save(model, tmp_path / "m.safetensors")
+        (tmp_path / "scenes").mkdir()
+        for number in range(3):
+            cv2.imwrite(str(tmp_path / "scenes" / f"{number}.png"), picture)
+        cameras = {"yard": {"source": str(tmp_path / "scenes"), "fps": 0}}
+        config = write_config(model="m.safetensors", cameras=cameras, mqtt=broker_keys(broker), **keys)
+        daemon = run_daemon(config)
+        frame: dict[str, Any] = [message.json for message in subscriber.wait("yard/frame", 3)][-1]
+        assert daemon.stop() == 0
+        subscriber.wait("availability", 2)
+        for kind in ("frame", "state", "stats", "info"):
+            schema = json.loads((repository / "docs" / "schema" / f"{kind}.schema.json").read_text())
+            for message in subscriber.on(f"/{kind}"):
+                jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
+        return frame
+
+    return serve
+
+
+def test_raw_outputs_are_numbers_with_names(frame_of: Serve, subscriber: Any) -> None:
+    model = replace(colour_model(), task=Raw(("tint",)))
+    picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
+    frame = frame_of(model, picture, homeassistant={"enabled": True})
+    integers = reference.run(model, preprocess(picture, model.input, model.preprocessing)[None])
+    (expected,) = RawReader(model).numbers([each[0] for each in integers])
+    assert frame["outputs"] == {"tint": {"shape": [1, 1, 3], "values": list(expected.values)}}
+    assert (frame["labels"], frame["objects"], frame["embedding"], frame["counts"]) == ([], None, None, None)
+    announced = subscriber.wait("/config")[0].json["cmps"]
+    assert sum(key.startswith("number_yard.tint.") for key in announced) == 3
+
+
+def test_tiles_of_raw_outputs_are_a_mistake(write_config: Any, tmp_path: Path) -> None:
+    save(replace(colour_model(), task=Raw(("tint",))), tmp_path / "m.safetensors")
+    camera = {"source": "synthetic://", "tiles": {"rows": 2}}
+    (line,) = lines_of(write_config(model="m.safetensors", cameras={"yard": camera}))
+    assert "cameras.yard.tiles: found several tiles for colour, whose task is raw, expected 1 row" in line
