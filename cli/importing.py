@@ -10,8 +10,7 @@ from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import Align, Crop, FloatModel, Model
 from edgemeta.model.layers import Shape
-from edgemeta.model.tasks import Decoding, Detection, task_name
-from edgemeta.toolchain.importer.heads.task_settings import TaskName
+from edgemeta.model.tasks import Decoding, Detection, TaskName, task_name
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
 _path = click.Path(path_type=Path)
