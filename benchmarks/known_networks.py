@@ -5,13 +5,14 @@
 FOLDER holds the files of the registry under their own names; --data is the folder of test data (docs/test-data.md).
 Printed are the digest that the registry should have, and a figure: of CIFAR-10's labels the share of right ones of its
 10,000 test images; of visual wake words that of the COCO pictures, where a person of at least 0.5 % of a picture
-counts; of other integer classifications on these pictures the share of LiteRT's labels for the same integers; of COCO
-detections mean average precision there; of other float networks the difference from the file's own runtime.
+counts; of other integer classifications on these pictures the share of LiteRT's labels for the same integers; of
+detections of COCO's labels mean average precision there; of other float networks the difference from the file's own
+runtime.
 """
 
 import argparse
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ from edgemeta.model.layers import Float32
 from edgemeta.model.preprocess import look_up, placement, preprocess
 from edgemeta.model.tasks import Detection
 from edgemeta.plugins.registry import choose
-from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.tiles import in_frame
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.dataset import CIFAR10_LABELS, load_dataset
@@ -121,6 +122,8 @@ def figure_of(content: bytes, network: KnownNetwork, path: Path, pictures: Pictu
     if network.gives == "float":
         return float_figure(content, path, pictures)
     model = parse(content, path)
+    if isinstance(model.task, Detection):
+        return precision(integer_objects(model, pictures), pictures)
     if model.labels == CIFAR10_LABELS:
         test = load_dataset(data / "cifar10" / "test.npz", "test", labels=CIFAR10_LABELS)
         found = labels_of(model, look_up(model.preprocessing.table, test.x))
@@ -153,8 +156,7 @@ def float_figure(content: bytes, path: Path, pictures: Pictures) -> str:
         model = load_float_model(file)
     assert isinstance(model.task, Detection)
     if model.task.labels == COCO:
-        found = mean_average_precision(list(objects_in(model, pictures)), pictures.boxes)
-        return f"mAP {found.at_half:.1%} (0.5), {found.mean:.1%} (0.5 to 0.95) in {found.images} COCO pictures, float"
+        return precision(float_objects(model, pictures), pictures)
     return f"within {onnx_difference(path, model):.0e} of ONNX Runtime, as a share of the output's range"
 
 
@@ -173,15 +175,31 @@ def onnx_difference(path: Path, model: FloatModel) -> float:
     return max(float(np.abs(a - b.transpose(0, 2, 3, 1)).max() / np.ptp(b)) for a, b in pairs)
 
 
-def objects_in(model: FloatModel, pictures: Pictures) -> Iterator[tuple[Object, ...]]:
+def precision(objects: Iterable[tuple[Object, ...]], pictures: Pictures) -> str:
+    """Mean average precision of the objects in each picture whose labels are COCO's."""
+    known = [[each for each in some if each.label in pictures.boxes.labels] for some in objects]
+    found = mean_average_precision(known, pictures.boxes)
+    return f"mAP {found.at_half:.1%} (0.5), {found.mean:.1%} (0.5 to 0.95) in {found.images} COCO pictures"
+
+
+def float_objects(model: FloatModel, pictures: Pictures) -> Iterator[tuple[Object, ...]]:
     """The objects of each picture, in its pixels."""
     detector, wanted = FloatDetector(model, least_scores(model.task)), image_input(model)
     for frame in pictures.frames:
         integers = preprocess(frame, wanted.input, wanted.preprocessing)[np.newaxis]
         real: Float32 = (integers.astype(np.float32) - wanted.input.zero_point) * np.float32(wanted.input.scale)
         place = placement(wanted.preprocessing, wanted.input, frame.shape)
-        found = detector.objects(outputs(model, real))
-        yield in_frame(found, place)
+        yield in_frame(detector.objects(outputs(model, real)), place)
+
+
+def integer_objects(model: Model, pictures: Pictures) -> Iterator[tuple[Object, ...]]:
+    """The same of an integer model."""
+    detector = Detector(model, least_scores(model.task))
+    with closing(choose("cpu").compile(model, {})) as session:
+        for frame in pictures.frames:
+            found = session.run(preprocess(frame, model.input, model.preprocessing)[np.newaxis])
+            objects = detector.objects(tuple(each[0] for each in found))
+            yield in_frame(objects, placement(model.preprocessing, model.input, frame.shape))
 
 
 if __name__ == "__main__":

@@ -135,6 +135,14 @@ def test_each_layer_of_a_network_is_within_one_step_of_onnx_runtime(name: str, t
     assert steps.layers[1:].sum() <= 0.005 * steps.layers.sum()
 
 
+@pytest.mark.gate("10 s: a whole network is quantized")
+def test_each_layer_of_a_network_of_integer_operators_is_within_one_step_of_onnx_runtime(tmp_path: Path) -> None:
+    path = quantized(write_topology("squeezenet", tmp_path, 64), form="QOperator")
+    steps = qdq_steps(path, rng().normal(0, 1, (1, 3, 64, 64)).astype(np.float32))
+    assert len(steps.layers) <= 2
+    assert steps.layers[1:].sum() <= 0.005 * steps.layers.sum()
+
+
 def test_a_qdq_file_becomes_a_model_that_runs(tmp_path: Path) -> None:
     path, out = quantized(written(CASES["Gemm"], tmp_path)), tmp_path / "model.safetensors"
     labels = TaskSettings(labels=("a", "b", "c", "d", "e"))
