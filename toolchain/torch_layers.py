@@ -20,12 +20,15 @@ from edgemeta.model.layers import (
     AveragePool,
     BatchNorm,
     Concat,
+    Constant,
     Conv,
     Dense,
     Float32,
     FloatLayer,
     Function,
     GlobalAverage,
+    LayerNorm,
+    MatMul,
     MaxPool,
     Moving,
     Padding,
@@ -33,6 +36,7 @@ from edgemeta.model.layers import (
     Product,
     Relu,
     ResizeBilinear,
+    Softmax,
     Upsample,
     Weighted,
 )
@@ -168,6 +172,20 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             for axis in (2, 3):
                 x = _resized(x, layer, axis)
             return x
+        case MatMul():
+            a, b = (each.permute(0, 2, 3, 1) for each in inputs)
+            products: Tensor = layer.products(a, b)
+            return (products * layer.factor).permute(0, 3, 1, 2)
+        case Softmax():
+            return x.unflatten(1, (layer.groups, -1)).softmax(2).flatten(1, 2)
+        case LayerNorm():
+            dims = (1, 2, 3) if layer.whole else (1,)
+            variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
+            gamma, beta = (torch.from_numpy(each).to(x)[:, None, None] for each in (layer.gamma, layer.beta))
+            return (x - mean) * torch.rsqrt(variance + layer.eps) * gamma + beta
+        case Constant():
+            values = torch.from_numpy(layer.values).to(x).permute(2, 0, 1)
+            return values.expand(len(x), *values.shape)
         case Concat():
             return torch.cat(list(inputs), 1)
         case Upsample():
@@ -200,6 +218,10 @@ def _function(layer: Function, x: Tensor) -> Tensor:
             return functional.softplus(x)
         case "mish":
             return functional.mish(x)
+        case "gelu":
+            return functional.gelu(x)
+        case "gelu_tanh":
+            return functional.gelu(x, approximate="tanh")
         case "clip":
             return x.clamp(layer.alpha, layer.beta)
         case "abs":

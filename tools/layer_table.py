@@ -11,17 +11,21 @@ from edgemeta.model.layers import (
     Affine,
     AveragePool,
     Clamp,
+    Constant,
     Conv,
     Dense,
     Joining,
     Layer,
     Lookup,
+    MatMul,
     MaxPool,
     Moving,
     Multiplier,
+    Normalize,
     Product,
     Rescale,
     ResizeBilinear,
+    Softmax,
     TensorType,
     Upsample,
 )
@@ -79,6 +83,15 @@ def rows() -> Iterator[Row]:
     ones, zeros = np.ones(4, np.int8), np.zeros(4, np.int32)
     affine = Affine("affine", "input", _MAP, factors=ones, scale=_SCALE, bias=zeros, requantize=_HALVED)
     yield Row("affine: a factor and a summand for each channel", affine)
+    yield Row("constant", Constant("constant", "input", _MAP, values=np.zeros(_MAP.shape, np.int8)))
+    scores = TensorType((6, 6, 36))
+    yield Row(
+        "matmul: products of two tensors over channels or positions",
+        MatMul("matmul", ("input", "other"), scores, heads=1, transposed=True, requantize=_HALVED),
+    )
+    yield Row("softmax over groups of channels", Softmax("softmax", "input", _MAP, exponentials=np.ones(256, np.int32)))
+    numbers = {"factors": ones, "scale": _SCALE, "bias": zeros, "requantize": _HALVED}
+    yield Row("normalize: by the mean and deviation of channels", Normalize("norm", "input", _MAP, epsilon=1, **numbers))
     moving = (kind.kind.replace("_", " ") for kind in get_args(Layer) if issubclass(kind, Moving))
     yield Row(f"{', '.join(moving)}: elements only move", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, coordinates="half_pixel"))

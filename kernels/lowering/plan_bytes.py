@@ -29,12 +29,15 @@ from edgemeta.model.layers import (
     AveragePool,
     Clamp,
     Concat,
+    Constant,
     Conv,
     Dense,
     Layer,
     Lookup,
+    MatMul,
     MaxPool,
     Multiplier,
+    Normalize,
     Padding,
     Pair,
     Product,
@@ -42,17 +45,18 @@ from edgemeta.model.layers import (
     Rescale,
     ResizeBilinear,
     Shape,
+    Softmax,
     TensorType,
 )
 from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
-VERSION = 14
+VERSION = 15
 """That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
 
 OPERATORS = (
     *("conv", "sum", "rescale", "max_pool", "average_pool", "concat", "lookup", "product", "bilinear"),
-    "gather",
+    *("gather", "matmul", "softmax", "normalize", "constant"),
 )
 """Operators by their number, as `Kind` in program.h."""
 
@@ -188,6 +192,20 @@ def _bilinear(layer: ResizeBilinear, source: Shape, _: int) -> Fields:
     return [values for axis in axes for values in (axis.lower, axis.upper, axis.weight)]
 
 
+def _matmul(layer: MatMul, *_: object) -> Fields:
+    return (layer.heads, int(layer.transposed), *_requantize(layer.requantize, layer.output))
+
+
+def _softmax(layer: Softmax, *_: object) -> Fields:
+    assert layer.exponentials is not None
+    return layer.groups, layer.exponentials, layer.multiplier
+
+
+def _normalize(layer: Normalize, *_: object) -> Fields:
+    epsilon = divmod(layer.epsilon, 1 << 30)
+    return (int(layer.whole), *epsilon, layer.factors, layer.bias, *_requantize(layer.requantize, layer.output))
+
+
 def _gather(layer: Layer, source: Shape, _: int) -> Fields:
     gather = gather_of(layer, source)
     if gather is None:
@@ -220,6 +238,10 @@ _FIELDS: Mapping[type[Layer], tuple[str, Callable[[Any, Shape, int], Fields]]] =
     MaxPool: ("max_pool", _pool),
     AveragePool: ("average_pool", _pool),
     Concat: ("concat", lambda *_: ()),
+    Constant: ("constant", lambda layer, *_: (layer.values,)),
+    MatMul: ("matmul", _matmul),
+    Softmax: ("softmax", _softmax),
+    Normalize: ("normalize", _normalize),
     Product: ("product", _requantized),
     ResizeBilinear: ("bilinear", _bilinear),
 }

@@ -9,8 +9,19 @@ transposed convolution is a Pad with spacing and a Conv.
 from typing import TypeAlias
 
 from edgemeta.model.layers.activations import BatchNorm, Function, PRelu, Relu
+from edgemeta.model.layers.attention import MatMul, Softmax
 from edgemeta.model.layers.elementwise import Add, Clamp, Lookup, Product, Rescale
-from edgemeta.model.layers.moving import ChannelShuffle, Concat, DepthToSpace, Pad, Slice, Upsample
+from edgemeta.model.layers.moving import (
+    ChannelShuffle,
+    Concat,
+    Constant,
+    DepthToSpace,
+    Pad,
+    Rearrange,
+    Slice,
+    Upsample,
+)
+from edgemeta.model.layers.normalize import LayerNorm, Normalize
 from edgemeta.model.layers.operator import MAX_SIDE, Homogeneous, Joining, Moving, Operator, Summing, Windowed, slide
 from edgemeta.model.layers.pools import AveragePool, GlobalAverage, MaxPool, Mean, Pool
 from edgemeta.model.layers.products import Affine, Conv, Dense, Weighted
@@ -47,7 +58,12 @@ Layer: TypeAlias = (
     | Slice
     | ChannelShuffle
     | DepthToSpace
+    | Rearrange
     | ResizeBilinear
+    | Constant
+    | MatMul
+    | Softmax
+    | Normalize
 )
 
 """The layers of integer networks."""
@@ -70,7 +86,12 @@ FloatLayer: TypeAlias = (
     | Slice
     | ChannelShuffle
     | DepthToSpace
+    | Rearrange
     | ResizeBilinear
+    | Constant
+    | MatMul
+    | Softmax
+    | LayerNorm
 )
 """The layers of float networks."""
 
@@ -84,6 +105,7 @@ __all__ = [
     "ChannelShuffle",
     "Clamp",
     "Concat",
+    "Constant",
     "Conv",
     "Coordinates",
     "Dense",
@@ -95,11 +117,14 @@ __all__ = [
     "Homogeneous",
     "Joining",
     "Layer",
+    "LayerNorm",
     "Lookup",
+    "MatMul",
     "MaxPool",
     "Mean",
     "Moving",
     "Multiplier",
+    "Normalize",
     "Operator",
     "PRelu",
     "Pad",
@@ -107,6 +132,7 @@ __all__ = [
     "Pair",
     "Pool",
     "Product",
+    "Rearrange",
     "Relu",
     "Requantize",
     "Rescale",
@@ -114,6 +140,7 @@ __all__ = [
     "Shape",
     "ShiftTable",
     "Slice",
+    "Softmax",
     "Summing",
     "TableRecipe",
     "TensorType",

@@ -1,13 +1,17 @@
 """Layers that only move elements. Each has one body for integers, reals and PyTorch: `Moving.move`."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgemeta.model.layers.operator import MAX_SIDE, Joining, Moving
-from edgemeta.model.layers.types import REAL, Padding, Pair, Shape, TensorType
-from edgemeta.model.require import require, require_between
+from edgemeta.model.layers.bounds import prove_finite
+from edgemeta.model.layers.operator import MAX_SIDE, Joining, Moving, Operator
+from edgemeta.model.layers.types import REAL, Float32, Padding, Pair, Shape, Tensor, TensorType
+from edgemeta.model.require import require, require_array, require_between, require_values
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,90 @@ class DepthToSpace(Moving):
         images, rows, columns, channels = values[0].shape
         apart = values[0].reshape(images, rows, columns, self.block, self.block, channels // self.block**2)
         return apart.swapaxes(2, 3).reshape(images, rows * self.block, columns * self.block, -1)
+
+
+@dataclass(frozen=True)
+class Rearrange(Moving):
+    """The input with its sides split into `sides`, these in another `order`, and joined to rows, columns and channels.
+
+    Rows, columns and channels of the input are each the product of some adjacent sides. Of the sides in their new
+    order the first `rows` make the rows of the output, the next `columns` its columns, the others its channels: tokens,
+    heads, windows and their way back. The output has the input's quantization.
+    """
+
+    kind = "rearrange"
+
+    name: str
+    input: str
+    output: TensorType = REAL
+    _: KW_ONLY
+    sides: tuple[int, ...]
+    order: tuple[int, ...]
+    rows: int
+    columns: int
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        axes = len(self.sides)
+        for side in self.sides:
+            require_between(side, 1, MAX_SIDE, "a side")
+        products = {math.prod(self.sides[:count]) for count in range(axes + 1)}
+        height, width, channels = inputs[0]
+        is_split = {height, height * width} <= products and math.prod(self.sides) == height * width * channels
+        require(is_split, f"sides {list(self.sides)} do not split an input of shape {list(inputs[0])}")
+        require(sorted(self.order) == list(range(axes)), f"order is {list(self.order)}, expected 0 .. {axes - 1}, each once")
+        require_between(self.rows, 0, axes, "rows")
+        require_between(self.columns, 0, axes - self.rows, "columns")
+        return self._joined([self.sides[axis] for axis in self.order])
+
+    def move(self, *values: Any, fill: float) -> Any:
+        """As `Moving.move`."""
+        split = values[0].reshape(-1, *self.sides)
+        order = (0, *(axis + 1 for axis in self.order))
+        moved = split.transpose(order) if isinstance(split, np.ndarray) else split.permute(order)
+        return moved.reshape(-1, *self._joined([self.sides[axis] for axis in self.order]))
+
+    def _joined(self, sides: list[int]) -> Shape:
+        middle = self.rows + self.columns
+        return math.prod(sides[: self.rows]), math.prod(sides[self.rows : middle]), math.prod(sides[middle:])
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Operator):
+    """y = values [H, W, C], whatever the input is, which only says where the layer stands.
+
+    values: of the output's dtype, or float32 in a float network.
+    """
+
+    kind = "constant"
+
+    name: str
+    input: str
+    output: TensorType = REAL
+    _: KW_ONLY
+    values: NDArray[Any]
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        require(self.values.ndim == 3, f"values have {self.values.ndim} axes, expected [H, W, C]")
+        if self.output.bits == REAL.bits:
+            prove_finite(self.values, "values")
+        height, width, channels = self.values.shape
+        return height, width, channels
+
+    def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
+        """As `Operator.prove`."""
+        require(self.output.bits <= 8, f"output has {self.output.bits} bits, expected 1 .. 8")
+        require_array(self.values, self.output.dtype, (self.output.shape,), "values")
+        require_values(self.values, self.output.lo, self.output.hi, "values")
+
+    def integers(self, values: Sequence[Tensor], sources: Sequence[TensorType]) -> Tensor:
+        """As `Operator.integers`."""
+        return np.repeat(self.values[np.newaxis], len(values[0]), axis=0)
+
+    def reals(self, values: Sequence[Float32]) -> Float32:
+        """As `Operator.reals`."""
+        return self.integers(values, ())
 
 
 def _filled(like: Any, shape: tuple[int, ...], fill: float) -> Any:

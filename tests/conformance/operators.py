@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import gcd
+from math import gcd, isqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,17 +22,22 @@ from edgemeta.model.layers import (
     Affine,
     AveragePool,
     Clamp,
+    Constant,
     Conv,
     Dense,
     DepthToSpace,
+    MatMul,
     MaxPool,
     Multiplier,
+    Normalize,
     Padding,
     Pair,
     Product,
+    Rearrange,
     Requantize,
     Rescale,
     ShiftTable,
+    Softmax,
     TensorType,
 )
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
@@ -309,6 +314,84 @@ def _depth_to_space(net: NetworkBuilder, x: str, set_: Setting, _output: TensorT
     return net.append(DepthToSpace(net.next_name("depth_to_space"), x, after, block=block))
 
 
+def _rearrange(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
+    before = net.type_of(x)
+    height, width, channels = before.shape
+    groups = gcd(GROUPS, channels)
+    sides, order, rows, columns = {
+        "tokens": ((height, width, channels), (0, 1, 2), 2, 0),
+        "heads": ((height, width, groups, channels // groups), (2, 0, 1, 3), 1, 2),
+        "turned": ((height, width, channels), (2, 1, 0), 1, 1),
+        "flat": ((height, width, groups, channels // groups), (3, 0, 2, 1), 0, 0),
+        "one": ((1, height, width, channels), (0, 1, 2, 3), 2, 1),
+    }[set_["way"]]
+    layer = Rearrange(net.next_name("rearrange"), x, sides=sides, order=order, rows=rows, columns=columns)
+    return net.append(replace(layer, output=replace(before, shape=layer.shape(before.shape))))
+
+
+def _constant(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
+    shape = net.type_of(x).shape if set_["size"] == "same" else (2, 3, 5)
+    after = replace(output, shape=shape)
+    values = net.rng.integers(after.lo, after.hi + 1, shape).astype(after.dtype)
+    return net.append(Constant(net.next_name("constant"), x, after, values=values))
+
+
+def _matmul(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
+    """Scores with another tensor, or the sums over the positions of a constant, for large maps always."""
+    before = net.type_of(x)
+    height, width, channels = before.shape
+    heads, is_transposed = gcd(set_["heads"], channels), set_["form"] == "transposed" and height * width <= 64
+    if is_transposed:
+        names, results = (x, _beside(net, x)), heads * height * width
+    else:
+        kind = replace(before, shape=(channels // heads, 1, heads * 3))
+        values = net.rng.integers(kind.lo, kind.hi + 1, kind.shape).astype(kind.dtype)
+        names, results = (x, net.append(Constant(net.next_name("constant"), x, kind, values=values))), heads * 3
+    after = replace(output, shape=(height, width, results))
+    spread = np.full(results, (before.hi - before.lo + 1) ** 2 / 12 * (channels // heads) ** 0.5)
+    requantize = _requantize(net, set_["requantize"], spread, after)
+    layer = MatMul(net.next_name("matmul"), names, after, heads=heads, transposed=is_transposed, requantize=requantize)
+    return net.append(layer)
+
+
+def _softmax(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
+    after = replace(output, shape=net.type_of(x).shape)
+    powers = {
+        "falling": np.floor(np.exp(np.arange(256) / -20) * 2**20 + 0.5),
+        "first": np.arange(256) == 0,
+        "even": np.full(256, 2**20),
+    }[set_["exponentials"]].astype(np.int32)
+    groups = gcd(set_["groups"], after.shape[2])
+    layer = Softmax(net.next_name("softmax"), x, after, groups=groups, exponentials=powers)
+    return net.append(replace(layer, multiplier=set_["multiplier"]))
+
+
+def _normalize(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -> str:
+    before = net.type_of(x)
+    channels = before.shape[2]
+    factors = net.rng.integers(-128, 128, channels).astype(np.int8)
+    if set_["factors"] != "any":
+        factors = np.full(channels, {"lowest": -128, "zeros": 0}[set_["factors"]], np.int8)
+    count = int(np.prod(before.shape)) if set_["whole"] else channels
+    room = (isqrt(count) + 1 << 14) * np.abs(factors.astype(np.int64))
+    bias = net.rng.integers(-(1 << 20), 1 << 20, channels)
+    if set_["bias"] == "ends":
+        bias = np.where(np.arange(channels) % 2, INT32_MAX - room, room - INT32_MAX)
+    after = replace(output, shape=before.shape)
+    requantize = _requantize(net, set_["requantize"], np.full(channels, 64.0 * 2**14), after)
+    numbers = {"factors": factors, "scale": np.array([2.0**-7]), "bias": bias.astype(np.int32)}
+    layer = Normalize(
+        net.next_name("normalize"),
+        x,
+        after,
+        epsilon=set_["epsilon"],
+        requantize=requantize,
+        whole=set_["whole"],
+        **numbers,  # type: ignore[arg-type]
+    )
+    return net.append(layer)
+
+
 def _bilinear(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
     return net.bilinear(x, set_["size"] or net.type_of(x).shape[:2], set_["coordinates"])
 
@@ -361,6 +444,33 @@ OPERATORS: tuple[Operator, ...] = (
         lambda net, x, set_, _: net.shuffle(x, gcd(set_["groups"], net.type_of(x).shape[2])),
     ),
     Operator("depth-to-space", {"block": (3, 1)}, _depth_to_space),
+    Operator("rearrange", {"way": ("heads", "tokens", "turned", "flat", "one")}, _rearrange),
+    Operator("constant", {"size": ("same", "other")}, _constant),
+    Operator(
+        "matmul",
+        {"form": ("transposed", "sums"), "heads": (GROUPS, 1, CHANNELS), "requantize": ROUNDINGS},
+        _matmul,
+    ),
+    Operator(
+        "softmax",
+        {
+            "groups": (GROUPS, 1, CHANNELS),
+            "exponentials": ("falling", "first", "even"),
+            "multiplier": (255 << 8, 0, 12345, 2**31 - 1),
+        },
+        _softmax,
+    ),
+    Operator(
+        "normalize",
+        {
+            "whole": (False, True),
+            "epsilon": (5, 1, 2**56),
+            "factors": ("any", "lowest", "zeros"),
+            "bias": ("some", "ends"),
+            "requantize": ROUNDINGS,
+        },
+        _normalize,
+    ),
     Operator(
         "bilinear",
         {

@@ -5,7 +5,7 @@ by entry; padding is never made, its taps are left out.
 """
 
 from collections.abc import Iterator
-from math import floor
+from math import floor, isqrt
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,26 @@ from edgemeta.model.layers import (
     ChannelShuffle,
     Clamp,
     Concat,
+    Constant,
     Conv,
     Dense,
     DepthToSpace,
     Layer,
     Lookup,
+    MatMul,
     MaxPool,
     Multiplier,
+    Normalize,
     Pad,
     Padding,
     Pair,
     Product,
+    Rearrange,
     Requantize,
     Rescale,
     ResizeBilinear,
     Slice,
+    Softmax,
     TensorType,
     Upsample,
 )
@@ -61,6 +66,9 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
         a, b = (real(name, tensors, types) for name in layer.inputs)
         products = np.stack([a[:, i, j] * b[:, i % b.shape[1], j % b.shape[2]] for i, j in np.ndindex(a.shape[1:3])])
         return requantized(products.swapaxes(0, 1).reshape(a.shape), layer.requantize, layer.output)
+    if isinstance(layer, MatMul):
+        a, b = (real(name, tensors, types) for name in layer.inputs)
+        return requantized(matmul(a, b, layer), layer.requantize, layer.output)
     x, centred = tensors[layer.input], real(layer.input, tensors, types)
     match layer:
         case Conv():
@@ -118,8 +126,71 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
                 first = (u * layer.block + v) * channels
                 result[:, i * layer.block + u, j * layer.block + v] = x[:, i, j, first : first + channels]
             return result
+        case Rearrange():
+            return rearranged(x, layer)
+        case Constant():
+            return np.stack([layer.values] * len(x))
+        case Softmax():
+            return softmax(x.astype(np.int64), layer)
+        case Normalize():
+            return requantized(normalized(x.tolist(), layer), layer.requantize, layer.output)
         case ResizeBilinear():
             return bilinear(x.astype(np.int64), layer)
+
+
+def matmul(a: NDArray[np.int64], b: NDArray[np.int64], layer: MatMul) -> NDArray[np.int64]:
+    """One head and one result at a time, the positions of b row by row."""
+    rows = [b[:, i, j] for i, j in np.ndindex(b.shape[1:3])]
+    parts = []
+    for head in range(layer.heads):
+        width = a.shape[3] // layer.heads
+        left = a[..., head * width : (head + 1) * width]
+        if layer.transposed:
+            others = [row[:, head * width : (head + 1) * width] for row in rows]
+            parts += [(left * other[:, None, None]).sum(axis=3) for other in others]
+            continue
+        depth = b.shape[3] // layer.heads
+        for d in range(head * depth, (head + 1) * depth):
+            parts.append(sum(left[..., q] * row[:, d, None, None] for q, row in enumerate(rows)))
+    return np.stack(parts, axis=3)
+
+
+def rearranged(x: Tensor, layer: Rearrange) -> Tensor:
+    """Element by element: where each place of the split input, read in the new order, lies."""
+    flat, order = x.reshape(len(x), -1), layer.order
+    places = {
+        tuple(place[axis] for axis in order): number for number, place in enumerate(np.ndindex(*layer.sides))
+    }
+    return flat[:, [places[place] for place in sorted(places)]].reshape(len(x), *layer.output.shape)
+
+
+def softmax(x: NDArray[np.int64], layer: Softmax) -> Tensor:
+    """In Python's integers: the nearest level is floor((2 e m / (2**8 s) + 1) / 2)."""
+    result, (powers, size) = np.empty(x.shape, np.int64), (layer.exponentials, x.shape[3] // layer.groups)
+    assert powers is not None
+    for n, i, j, g in np.ndindex(*x.shape[:3], layer.groups):
+        part = x[n, i, j, g * size : (g + 1) * size].tolist()
+        each = [int(powers[max(part) - value]) for value in part]
+        levels = [(2 * e * layer.multiplier // (sum(each) << 8) + 1) // 2 + layer.output.zero_point for e in each]
+        result[n, i, j, g * size : (g + 1) * size] = [min(max(y, layer.output.lo), layer.output.hi) for y in levels]
+    return result
+
+
+def normalized(images: list[Any], layer: Normalize) -> NDArray[np.int64]:
+    """In Python's integers, whose length tells the exponent, with `math.isqrt`."""
+    result = np.empty((len(images), *layer.output.shape), np.int64)
+    for n, image in enumerate(images):
+        everything = [value for row in image for pixel in row for value in pixel]
+        for i, j in np.ndindex(result.shape[1:3]):
+            group = everything if layer.whole else image[i][j]
+            count, total = len(group), sum(group)
+            square = count * sum(value * value for value in group) - total * total + layer.epsilon
+            half = (square.bit_length() - 1) // 2
+            root = isqrt(2**62 // (square * 2**30 // 4**half))
+            for c, value in enumerate(image[i][j]):
+                normal = ((count * value - total) * root + 2 ** (half + 1)) // 2 ** (half + 2)
+                result[n, i, j, c] = int(layer.bias[c]) + int(layer.factors[c]) * normal
+    return result
 
 
 def bilinear(x: NDArray[np.int64], layer: ResizeBilinear) -> Tensor:

@@ -31,6 +31,8 @@ _DRAWN = (
 _OTHERS = {each.name: each for each in OPERATORS if each.name not in (*_DRAWN, "conv-1x1")}
 """Operators that are drawn here as the table has them."""
 KINDS = (*_DRAWN, *_OTHERS)
+COMMON = tuple(kind for kind in KINDS if kind not in ("constant", "matmul", "softmax", "normalize"))
+"""Without those that only the reference and the cpu backend have."""
 _MOST_CHANNELS = 70
 _LONGEST_SIDE = 20
 

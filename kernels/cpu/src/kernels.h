@@ -82,6 +82,11 @@ struct Kernels {
   void (*pack_tables)(uint8_t* tables, int64_t count);
   void (*product)(const Product&, uint8_t* arena, int32_t first, int32_t last);
   void (*gather)(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
+  void (*matmul)(const MatMul&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+  size_t (*matmul_scratch)(const MatMul&);
+  void (*softmax)(const Softmax&, uint8_t* arena, int32_t first, int32_t last);
+  void (*normalize)(const Normalize&, uint8_t* arena, int32_t first, int32_t last);
+  void (*fill)(const Fill&, uint8_t* arena, int32_t first, int32_t last);
   void (*bilinear)(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
   // One output row of an area resize, [columns.size][channels] bytes; `crop` is the crop's first pixel.
   size_t (*resize_scratch)(const Resize&);

@@ -53,6 +53,36 @@ struct ElementGather {
   const int64_t *rows, *columns, *channels;
 };
 
+// Sums of `terms` products for each of `results` results of a head; padded: terms rounded up to whole blocks.
+struct MatMul {
+  View a, b, out;
+  int32_t heads, terms, results, padded;
+  bool transposed;
+  Requantize requantize;
+};
+
+struct Softmax {
+  View in, out;
+  int32_t groups;
+  const int32_t* exponentials;  // [256], of the greatest element less an element
+  int64_t multiplier;
+  int32_t hi;
+};
+
+struct Normalize {
+  View in, out;
+  bool whole;
+  int64_t epsilon;
+  const int32_t *factors, *bias;  // [channels]
+  Requantize requantize;
+};
+
+// values: [height][width][channels], the library's integers.
+struct Fill {
+  View out;
+  const uint8_t* values;
+};
+
 // As NeighbourLists.
 struct Neighbours {
   const int32_t *lower, *upper, *weight;

@@ -26,7 +26,11 @@ enum class Kind {
   lookup,
   product,
   bilinear,
-  gather
+  gather,
+  matmul,
+  softmax,
+  normalize,
+  constant
 };
 
 // What a tensor holds: height, width, channels, and what its bytes mean: their least and greatest integer are lo, hi.
@@ -93,6 +97,11 @@ struct Layer {
   std::vector<int32_t> channels;  // concat: first output channel of each input
   NeighbourLists rows, columns;   // bilinear
   Places places;                  // gather
+  bool transposed = false;        // matmul, whose heads are `groups`, as those of a softmax
+  std::vector<int32_t> powers;    // softmax: exponentials, with multiplier_a
+  bool whole = false;             // normalize, with weights for its factors, and bias
+  int64_t epsilon = 0;
+  std::vector<uint8_t> values;    // constant: the plan's integers modulo 2**8
   int32_t border_of = -1;         // a tensor whose border is filled together with the output
   // A fused addition of the following layer: this convolution's result is its operand `sum_operand`.
   std::shared_ptr<Layer> sum;

@@ -1,5 +1,6 @@
 // Reads a plan and proves it: the mathematics is that of model/prove.py, so that any bytes can be given.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "bytes.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr int32_t kMagic = 0x4c504d45;  // "EMPL"
 constexpr int64_t kMostSide = 1 << 16, kMostElements = 1 << 28, kMostLayers = 4096, kMostOutputs = 64;
 constexpr int64_t kMostNameBytes = 1 << 20, kMostBases = 8, kMostMultiplier = 1 << 21, kBilinearOne = 1 << 11;
+constexpr int64_t kMostPower = 1 << 20, kMostNormalized = 1 << 20;
 constexpr int64_t kAny = Bytes::kAny, kLeast = Bytes::kLeast, kGreatest = Bytes::kGreatest;
 
 bool has_size(const TensorType& type, int64_t height, int64_t width) {
@@ -77,8 +79,9 @@ class Reader {
   std::string read_name() { return in_.text("the name", kMostNameBytes); }
 
   void read_fields(Layer& layer) {
-    layer.kind = static_cast<Kind>(in_.number("the operator", 0, static_cast<int32_t>(Kind::gather)));
-    const bool takes_two = layer.kind == Kind::sum || layer.kind == Kind::product;
+    layer.kind = static_cast<Kind>(in_.number("the operator", 0, static_cast<int32_t>(Kind::constant)));
+    const bool takes_two = 
+        layer.kind == Kind::sum || layer.kind == Kind::product || layer.kind == Kind::matmul;
     layer.inputs = in_.numbers<int32_t>("the inputs", layer.kind == Kind::concat ? kAny : 1 + takes_two, 0,
                                         static_cast<int64_t>(written_.size()) - 1);
     require(!layer.inputs.empty(), "there is no input");
@@ -188,7 +191,59 @@ class Reader {
       case Kind::gather:
         require_same_integers(from, to);
         return read_places(layer.places, from, to);
+      case Kind::matmul:
+        return read_matmul(layer, from, plan_.tensors[layer.inputs[1]], to);
+      case Kind::softmax:
+        layer.groups = in_.number("groups", 1, to.channels);
+        require(to.channels % layer.groups == 0, "the channels are no multiple of the groups");
+        layer.powers = in_.numbers<int32_t>("exponentials", 256, 0, kMostPower);
+        require(layer.powers[0] > 0, "the first one of the exponentials is 0");
+        layer.multiplier_a = in_.number("the multiplier", 0);
+        return require_equal_shape(from, to);
+      case Kind::normalize:
+        return read_normalize(layer, from, to);
+      case Kind::constant:
+        for (const int32_t value :
+             in_.numbers<int32_t>("values", int64_t{to.height} * to.width * to.channels, to.lo, to.hi))
+          layer.values.push_back(static_cast<uint8_t>(value));
+        return;
     }
+  }
+
+  static int64_t greatest_distance(const TensorType& type) {
+    return std::max(type.zero_point - type.lo, type.hi - type.zero_point);
+  }
+
+  // layers/attention.MatMul
+  void read_matmul(Layer& layer, const TensorType& a, const TensorType& b, const TensorType& to) {
+    layer.groups = in_.number("heads", 1, kMostSide);
+    layer.transposed = in_.number("whether it is transposed", 0, 1) == 1;
+    layer.requantize = read_requantize(in_, to, EM_MULTIPLIER);
+    const int64_t heads = layer.groups, positions = int64_t{b.height} * b.width;
+    require(a.channels % heads == 0 && b.channels % heads == 0, "the channels are no multiples of the heads");
+    require(a.channels == (layer.transposed ? b.channels : heads * positions), "the operands do not fit");
+    require_shape(to, a.height, a.width, layer.transposed ? heads * positions : b.channels);
+    require(a.channels / heads * greatest_distance(a) * greatest_distance(b) <= kGreatest, "a sum may leave int32");
+    count(positions * b.channels);
+  }
+
+  // layers/normalize.Normalize
+  void read_normalize(Layer& layer, const TensorType& from, const TensorType& to) {
+    layer.whole = in_.number("whether it is of the whole map", 0, 1) == 1;
+    layer.epsilon = int64_t{in_.number("the upper part of epsilon", 0, 1 << 26)} << 30;
+    layer.epsilon += in_.number("the lower part of epsilon", 0, (1 << 30) - 1);
+    require_between(layer.epsilon, 1, int64_t{1} << 56, "epsilon");
+    layer.weights = in_.numbers<int32_t>("factors", to.channels, -128, 127);
+    layer.bias = in_.numbers<int32_t>("bias", to.channels, kLeast, kGreatest);
+    layer.requantize = read_requantize(in_, to, EM_MULTIPLIER);
+    require_equal_shape(from, to);
+    const int64_t elements = layer.whole ? int64_t{from.height} * from.width * from.channels : from.channels;
+    require(elements <= kMostNormalized, "too many elements are normalized together");
+    int64_t root = 1;
+    while (root * root <= elements) ++root;
+    for (size_t c = 0; c < layer.weights.size(); ++c)
+      require(std::abs(int64_t{layer.bias[c]}) + std::abs(int64_t{layer.weights[c]}) * (root << 14) <= kGreatest,
+              "a sum may leave int32");
   }
 
   void read_places(Places& places, const TensorType& from, const TensorType& to) {

@@ -131,11 +131,57 @@ Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const K
           }};
 }
 
+Step make_matmul(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
+                 std::shared_ptr<RequantizePlan> requantize, size_t& scratch) {
+  const View a = tensors[layer.inputs[0]].view, b = tensors[layer.inputs[1]].view, out = written_by(layer, tensors);
+  const int32_t terms = a.channels / layer.groups, padded = (terms + kBlock - 1) / kBlock * kBlock;
+  const MatMul op{a,      b,      out, layer.groups, terms, out.channels / layer.groups,
+                  padded, layer.transposed, requantize->view()};
+  scratch = std::max(scratch, kernels.matmul_scratch(op));
+  return {layer.name, out.height,
+          [op, requantize, run = kernels.matmul](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
+            run(op, arena, first, last, own);
+          }};
+}
+
+Step make_softmax(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  const Tensor& output = tensors[layer.computed];
+  auto powers = std::make_shared<std::vector<int32_t>>(layer.powers);
+  const Softmax op{tensors[layer.inputs[0]].view, written_by(layer, tensors),      layer.groups,
+                   powers->data(),                layer.multiplier_a,                output.type.hi + output.offset};
+  return {layer.name, op.out.height,
+          [op, powers, run = kernels.softmax](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(op, arena, first, last);
+          }};
+}
+
+Step make_normalize(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
+                    std::shared_ptr<RequantizePlan> requantize) {
+  auto numbers = std::make_shared<std::pair<std::vector<int32_t>, std::vector<int32_t>>>(layer.weights, layer.bias);
+  const Normalize op{tensors[layer.inputs[0]].view, written_by(layer, tensors), layer.whole,        layer.epsilon,
+                     numbers->first.data(),         numbers->second.data(),     requantize->view()};
+  return {layer.name, op.out.height,
+          [op, numbers, requantize, run = kernels.normalize](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(op, arena, first, last);
+          }};
+}
+
+Step make_constant(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
+  auto values = std::make_shared<std::vector<uint8_t>>(layer.values);
+  for (uint8_t& value : *values) value = static_cast<uint8_t>(value + tensors[layer.computed].offset);
+  const Fill op{written_by(layer, tensors), values->data()};
+  return {layer.name, op.out.height,
+          [op, values, run = kernels.fill](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
+            run(op, arena, first, last);
+          }};
+}
+
 Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
   const Tensor& output = tensors[layer.computed];
   const View in = tensors[layer.inputs[0]].view, out = written_by(layer, tensors);
   std::shared_ptr<RequantizePlan> requantize;
-  if (layer.kind == Kind::rescale || layer.kind == Kind::average_pool || layer.kind == Kind::product)
+  if (layer.kind == Kind::rescale || layer.kind == Kind::average_pool || layer.kind == Kind::product ||
+      layer.kind == Kind::matmul || layer.kind == Kind::normalize)
     requantize = std::make_shared<RequantizePlan>(requantize_to(output, layer, whole_blocks(out.channels), kernels));
   switch (layer.kind) {
     case Kind::conv:
@@ -160,6 +206,14 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
     }
     case Kind::bilinear:
       return make_bilinear(layer, tensors, kernels);
+    case Kind::matmul:
+      return make_matmul(layer, tensors, kernels, requantize, scratch);
+    case Kind::softmax:
+      return make_softmax(layer, tensors, kernels);
+    case Kind::normalize:
+      return make_normalize(layer, tensors, kernels, requantize);
+    case Kind::constant:
+      return make_constant(layer, tensors, kernels);
     case Kind::gather:
       break;
   }

@@ -23,6 +23,8 @@ def test_a_function_is_pytorch_s(name: FunctionName) -> None:
         "hard_swish": lambda: functional.hardswish(x),
         "softplus": lambda: torch.logaddexp(torch.zeros(()), x),
         "mish": lambda: functional.mish(x),
+        "gelu": lambda: functional.gelu(x),
+        "gelu_tanh": lambda: functional.gelu(x, approximate="tanh"),
         "clip": lambda: torch.clamp(x, 0.3, 0.4),
         "abs": lambda: x.abs(),
         "celu": lambda: functional.celu(x, 0.3),

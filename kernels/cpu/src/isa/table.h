@@ -59,6 +59,11 @@ struct PixelRun {
 };
 void look_up_vbmi(const uint8_t* table, const Pieces&);  // AVX-512's, where the machine has VBMI
 void look_up_run_vbmi(const uint8_t* tables, const PixelRun&);
+void matmul(const MatMul&, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch);
+size_t matmul_scratch(const MatMul&);
+void softmax(const Softmax&, uint8_t* arena, int32_t first, int32_t last);
+void normalize(const Normalize&, uint8_t* arena, int32_t first, int32_t last);
+void fill(const Fill&, uint8_t* arena, int32_t first, int32_t last);
 void gather(const ElementGather&, uint8_t* arena, int32_t first, int32_t last);
 void bilinear(const Bilinear&, uint8_t* arena, int32_t first, int32_t last);
 size_t resize_scratch(const Resize&);
