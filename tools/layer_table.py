@@ -91,7 +91,9 @@ def rows() -> Iterator[Row]:
     )
     yield Row("softmax over groups of channels", Softmax("softmax", "input", _MAP, exponentials=np.ones(256, np.int32)))
     numbers = {"factors": ones, "scale": _SCALE, "bias": zeros, "requantize": _HALVED}
-    yield Row("normalize: by the mean and deviation of channels", Normalize("norm", "input", _MAP, epsilon=1, **numbers))
+    yield Row(
+        "normalize: by the mean and deviation of channels", Normalize("norm", "input", _MAP, epsilon=1, **numbers)
+    )
     moving = (kind.kind.replace("_", " ") for kind in get_args(Layer) if issubclass(kind, Moving))
     yield Row(f"{', '.join(moving)}: elements only move", Upsample("upsample", "input", _DOUBLE, factor=(2, 2)))
     yield Row("bilinear resize", ResizeBilinear("resize", "input", _DOUBLE, coordinates="half_pixel"))

@@ -85,7 +85,7 @@ _ERFC = (
 
 
 def _gelu(x: Float32) -> Float32:
-    """x times the normal distribution's share below x, erfc(-x / sqrt(2)) / 2."""
+    """Give x times the normal distribution's share below x, erfc(-x / sqrt(2)) / 2."""
     z = np.abs(x) * np.float32(math.sqrt(0.5))
     t = 1 / (1 + np.float32(0.5) * z)
     exponent = np.polynomial.polynomial.polyval(t, np.array(_ERFC, np.float32)) - z * z

@@ -219,7 +219,9 @@ class Rearrange(Moving):
         height, width, channels = inputs[0]
         is_split = {height, height * width} <= products and math.prod(self.sides) == height * width * channels
         require(is_split, f"sides {list(self.sides)} do not split an input of shape {list(inputs[0])}")
-        require(sorted(self.order) == list(range(axes)), f"order is {list(self.order)}, expected 0 .. {axes - 1}, each once")
+        require(
+            sorted(self.order) == list(range(axes)), f"order is {list(self.order)}, expected 0 .. {axes - 1}, each once"
+        )
         require_between(self.rows, 0, axes, "rows")
         require_between(self.columns, 0, axes - self.rows, "columns")
         return self._joined([self.sides[axis] for axis in self.order])

@@ -158,9 +158,7 @@ def matmul(a: NDArray[np.int64], b: NDArray[np.int64], layer: MatMul) -> NDArray
 def rearranged(x: Tensor, layer: Rearrange) -> Tensor:
     """Element by element: where each place of the split input, read in the new order, lies."""
     flat, order = x.reshape(len(x), -1), layer.order
-    places = {
-        tuple(place[axis] for axis in order): number for number, place in enumerate(np.ndindex(*layer.sides))
-    }
+    places = {tuple(place[axis] for axis in order): number for number, place in enumerate(np.ndindex(*layer.sides))}
     return flat[:, [places[place] for place in sorted(places)]].reshape(len(x), *layer.output.shape)
 
 

@@ -14,7 +14,8 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
-from edgemeta.toolchain.importer.values import Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.views import arranged
 
 MAX_ELEMENTS = 1 << 27
 """Of one tensor."""
@@ -69,7 +70,7 @@ def maps_of(value: Value) -> tuple[Map, ...]:
             return (value,)
         case Flat():
             return (Map(value.tensor, value.shape),)
-        case Grouped() | Pixels():
+        case Grouped() | Pixels() | Axes():
             return (value.map,)
         case Columns() | Rows():
             return value.maps
@@ -82,7 +83,7 @@ def with_maps(value: _V, maps: tuple[Map, ...]) -> _V:
             return maps[0]  # type: ignore[return-value]
         case Flat():
             return replace(value, tensor=maps[0].tensor, shape=maps[0].shape)
-        case Grouped() | Pixels():
+        case Grouped() | Pixels() | Axes():
             return replace(value, map=maps[0])
         case Columns() | Rows():
             return replace(value, maps=maps)
@@ -164,6 +165,8 @@ class Builder:
         value = self.value(node, number)
         if isinstance(value, Flat) and value.shape[:2] == (1, 1):
             return Map(value.tensor, value.shape)
+        if isinstance(value, Axes) and len(value.axes) == 4 and value.shape[0] == 1:
+            value = arranged(self, value, (2,), (3,), (1,)) or value
         if not isinstance(value, Map | Pixels):
             raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected a map")
         return value

@@ -5,6 +5,7 @@ H, W, C throughout. So a Reshape or Transpose makes no layer here: it changes ho
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 from edgemeta.model.layers import Shape
@@ -63,7 +64,25 @@ class Grouped:
     is_exchanged: bool = False
 
 
-Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped
+Axis: TypeAlias = tuple[tuple[int, int], ...]
+"""Sides that one axis is made of, the outer ones first: how many elements, and the elements of the map between them."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """A tensor of any rank, as tokens and heads have it: each axis is made of sides of the map, times a factor."""
+
+    map: Map
+    axes: tuple[Axis, ...]
+    factor: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sides of the tensor."""
+        return tuple(prod(size for size, _ in axis) for axis in self.axes)
+
+
+Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped | Axes
 
 AXES = {Map: {1: 2, 2: 0, 3: 1}, Pixels: {1: 0, 2: 1, 3: 2}}
 """Of a tensor's axis the axis of H, W, C, by how the map is seen."""

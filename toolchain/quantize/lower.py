@@ -14,17 +14,21 @@ from edgemeta.model.layers import (
     AveragePool,
     Clamp,
     Concat,
+    Constant,
     Function,
     GlobalAverage,
     Homogeneous,
     Layer,
+    LayerNorm,
     Lookup,
+    MatMul,
     Multiplier,
     PRelu,
     Product,
     Relu,
     Requantize,
     Rescale,
+    Softmax,
     TensorType,
     Weighted,
 )
@@ -32,6 +36,7 @@ from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
+from edgemeta.toolchain.quantize.normalization import normalize_layer, softmax_layer
 from edgemeta.toolchain.quantize.ranges import Curve
 from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
 from edgemeta.toolchain.quantize.types import applied
@@ -176,6 +181,16 @@ def lower(node: Node, policy: Policy) -> list[Layer]:
         case GlobalAverage():
             sides, mean = source.shape[:2], policy.mean(node, core.area(source.shape))
             return [AveragePool(name, core.input, out, kernel=sides, stride=sides, requantize=mean)]
+        case MatMul():
+            scale = source.scale * node.sources[1].scale * core.factor
+            return [replace(core, output=out, requantize=policy.factor(node, scale), factor=1.0)]
+        case Softmax():
+            return [softmax_layer(core, source, out)]
+        case LayerNorm():
+            return [normalize_layer(core, source, out)]
+        case Constant():
+            levels = np.floor(core.values / np.float64(out.scale) + 0.5) + out.zero_point
+            return [replace(core, output=out, values=np.clip(levels, out.lo, out.hi).astype(out.dtype))]
         case Function():
             return [Lookup(name, core.input, out, lookup_table(applied(core), source, out))]
         case PRelu():
