@@ -34,11 +34,13 @@ FORMAT, VERSION = "edgemeta-float", 1
 MAX_BYTES, MAX_LAYERS, MAX_LABELS = 1 << 31, 10_000, 100_000
 
 _RECORDS = {record.kind: record for record in FLOAT}
-_ARRAYS = {"weights": "weight"} | {name: name for name in ("bias", "gamma", "beta", "mean", "variance", "slopes")}
+_ARRAYS = {"weights": "weight"} | {
+    name: name for name in ("bias", "gamma", "beta", "mean", "variance", "slopes", "values")
+}
 """Fields that are tensors where they hold an array, with their names in files."""
 _USUAL: dict[str, Any] = {"colour": "rgb", "crop": "center", "align": "center", "fill": (0,)}
 """Preprocessing that is written only where it differs."""
-_INTEGER_ONLY = ("output", "requantize", "multipliers", "shift", "lo", "hi")
+_INTEGER_ONLY = ("output", "requantize", "multipliers", "shift", "lo", "hi", "exponentials", "multiplier")
 """Fields that float networks do not use."""
 
 

@@ -15,7 +15,7 @@ from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
 from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
-from edgemeta.toolchain.importer.views import arranged
+from edgemeta.toolchain.importer.views import arranged, plain
 
 MAX_ELEMENTS = 1 << 27
 """Of one tensor."""
@@ -225,6 +225,8 @@ class Builder:
 
     def each(self, value: Value, name: str, make: Callable[[str, Map], FloatLayer]) -> Value:
         """The layer that `make` gives for a name and a map, for every map that a value shows; the view stays."""
+        if isinstance(value, Axes):
+            value = plain(self, value)
         maps = maps_of(value)
         names = [name] if len(maps) == 1 else [f"{name}.{i}" for i in range(len(maps))]
         return with_maps(value, tuple(self.add(make(each, source)) for each, source in zip(names, maps, strict=True)))

@@ -26,6 +26,11 @@ def function(name: FunctionName, alpha: float = 0.0, beta: float = 0.0) -> Conve
     return convert
 
 
+def gelu(build: Builder, node: Node) -> Value:
+    """Gelu, exact or by tanh."""
+    return function("gelu_tanh" if node.attributes.get("approximate", "none") == "tanh" else "gelu")(build, node)
+
+
 def relu(build: Builder, node: Node) -> Value:
     """Relu."""
     return build.each(build.value(node), node.outputs[0], lambda name, source: Relu(name, source.tensor))

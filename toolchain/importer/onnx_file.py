@@ -14,6 +14,7 @@ from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.heads.ends import require_tensors
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, ImageShape, Network, Node, Quantization
 from edgemeta.toolchain.importer.other_forms import QuantizedFormError
+from edgemeta.toolchain.importer.patterns import with_patterns
 from edgemeta.toolchain.importer.qdq import take_out
 
 MAX_BYTES = (1 << 31) - 1
@@ -54,7 +55,8 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
     if isinstance(quantization, str):
         raise ImportedFileError(f"{path}: {quantization}")
-    return replace(plain, quantization=quantization, notes=(SIXTEEN_BITS,) if is_wide else ())
+    plain = replace(plain, quantization=quantization, notes=(SIXTEEN_BITS,) if is_wide else ())
+    return plain if quantization else with_patterns(plain)
 
 
 def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Quantization] | str, bool]:

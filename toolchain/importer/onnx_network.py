@@ -1,16 +1,16 @@
 """The operators of ONNX that can be imported, and the import of a whole file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgemeta.toolchain.importer import elementwise, rearranging, reducing, windows
-from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
+from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
-from edgemeta.toolchain.importer.network import Network, Node
+from edgemeta.toolchain.importer.network import Network
 from edgemeta.toolchain.importer.onnx_file import read_onnx
-from edgemeta.toolchain.importer.values import Value
+from edgemeta.toolchain.importer.tokens import TOKENS, Convert, or_tokens
 
-OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+_MAPS: Mapping[str, Convert] = {
     "Abs": function("abs"),
     "Add": elementwise.add,
     "AveragePool": windows.average_pool,
@@ -30,6 +30,7 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
     "Gemm": rearranging.gemm,
     "GlobalAveragePool": windows.global_average,
     "GlobalMaxPool": windows.global_max,
+    "Gelu": elementwise.gelu,
     "HardSigmoid": function("hard_sigmoid", 0.2, 0.5),
     "HardSwish": function("hard_swish"),
     "Identity": rearranging.same,
@@ -70,6 +71,11 @@ OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = 
     "Transpose": rearranging.transpose,
     "Unsqueeze": rearranging.reshape,
     "Upsample": rearranging.resize,
+}
+
+OPERATORS: Mapping[str, Convert] = {
+    **_MAPS,
+    **{name: or_tokens(_MAPS.get(name), convert) for name, convert in TOKENS.items()},
 }
 """By ONNX's name; what each takes is in docs/import.md."""
 

@@ -92,7 +92,7 @@ def _factors(matcher: _Matcher, name: str) -> tuple[float, list[str]]:
 
 
 def _gelu(matcher: _Matcher, node: Node) -> Node | None:
-    """x * (1 + erf(x / sqrt 2)) / 2, or 1 + tanh(...), its factors in any order."""
+    """The function x * (1 + erf(x / sqrt 2)) / 2, or 1 + tanh(...), its factors in any order."""
     if node.op != "Mul":
         return None
     number, names = _factors(matcher, node.outputs[0])
@@ -104,9 +104,9 @@ def _gelu(matcher: _Matcher, node: Node) -> Node | None:
             if not matcher.is_number(one, 1.0):
                 continue
             erf, tanh = matcher.maker(inner, "Erf"), matcher.maker(inner, "Tanh")
-            if erf is not None and (found := matcher.scaled(erf.inputs[0])) is not None:
-                if found[1] == x and abs(found[0] - sqrt(0.5)) < _NEAR:
-                    return replace(node, op="Gelu", inputs=(x,), attributes={})
+            found = matcher.scaled(erf.inputs[0]) if erf is not None else None
+            if found is not None and found[1] == x and abs(found[0] - sqrt(0.5)) < _NEAR:
+                return replace(node, op="Gelu", inputs=(x,), attributes={})
             if tanh is not None and _is_cubic(matcher, tanh.inputs[0], x):
                 return replace(node, op="Gelu", inputs=(x,), attributes={"approximate": "tanh"})
     return None

@@ -121,7 +121,7 @@ def arranged(
             columns=counts[1] - counts[0],
         )
         made = build.add(layer)
-    return made if view.factor == 1 else scaled(build, made, view.factor)
+    return plain(build, replace(view, map=made)).map
 
 
 def _count(parts: Sequence[tuple[int, int]], elements: int) -> int:
@@ -139,6 +139,11 @@ def scaled(build: "Builder", source: Map, factor: float) -> Map:
     return build.add(
         BatchNorm(f"{source.tensor}.scaled", source.tensor, one * np.float32(factor), zero, zero, one, 0.0)
     )
+
+
+def plain(build: "Builder", view: Axes) -> Axes:
+    """The same tensor, its factor a layer."""
+    return view if view.factor == 1 else replace(view, map=scaled(build, view.map, view.factor), factor=1.0)
 
 
 def _split(parts: Sequence[tuple[int, int]], shape: Shape) -> list[tuple[int, int]] | None:

@@ -123,8 +123,10 @@ Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const K
   };
   const auto& [rows, columns, channels] = layer.places;
   auto lists = std::make_shared<Lists>(Lists{bytes_of(rows), bytes_of(columns), bytes_of(channels)});
+  const bool is_pixel = counts(channels, 0, 1)
+                        && static_cast<int32_t>(channels.size()) <= input.type.channels;  // none of the next pixel
   const ElementGather gather{input.view, written_by(layer, tensors), lists->rows.data(), lists->columns.data(),
-                      counts(channels, 0, 1) ? nullptr : lists->channels.data()};
+                      is_pixel ? nullptr : lists->channels.data()};
   return {layer.name, gather.out.height,
           [gather, lists, run = kernels.gather](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
             run(gather, arena, first, last);
