@@ -145,7 +145,7 @@ def _layer_norm(matcher: _Matcher, node: Node) -> Node | None:
             continue
         axes = _axes(matcher, mean)
         if axes is not None and axes == _axes(matcher, squared):
-            return replace(node, op="Normalization", inputs=(x,), attributes={"axes": axes, "epsilon": eps})
+            return replace(node, op="LayerNormalization", inputs=(x,), attributes={"axes": axes, "epsilon": eps})
     return None
 
 

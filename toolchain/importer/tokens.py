@@ -163,8 +163,10 @@ def softmax(build: Builder, node: Node) -> Value:
 
 
 def layer_norm(build: Builder, node: Node) -> Value:
-    """LayerNormalization over the last axis."""
+    """LayerNormalization over the last axis; of a recognized one, without factors, over the axes that it says."""
     view = _view(build, node)
+    if "axes" in node.attributes:
+        return _normalized(build, view, list(node.attributes["axes"]), node.outputs[0], node.attributes["epsilon"])
     last = len(view.axes) - 1
     if node.attributes.get("axis", -1) % len(view.axes) != last:
         raise UnsupportedError("a normalization over several axes, expected the last one")
@@ -176,12 +178,6 @@ def layer_norm(build: Builder, node: Node) -> Value:
     eps = float(node.attributes.get("epsilon", 1e-5))
     made = build.add(LayerNorm(node.outputs[0], source.tensor, gamma=gamma, beta=beta, eps=eps))
     return view_of(replace(seen, map=made))
-
-
-def normalization(build: Builder, node: Node) -> Value:
-    """A layer norm without factor and summand, over one axis or all of them."""
-    view, axes = _view(build, node), node.attributes["axes"]
-    return _normalized(build, view, list(axes), node.outputs[0], float(node.attributes["epsilon"]))
 
 
 def _normalized(build: Builder, view: Axes, axes: list[int], name: str, eps: float) -> Value:

@@ -71,8 +71,78 @@ def image(n: Nodes) -> str:
     return n("Conv", "x", values(6, 3, 1, 1))
 
 
+def tokens(n: Nodes, x: str) -> str:
+    """[1, 72, 6]: the pixels of a map."""
+    return n("Transpose", n("Reshape", x, integers(1, 6, 72)), perm=[0, 2, 1])
+
+
+def heads(n: Nodes, x: str, *order: int) -> str:
+    """[1, 2, 72, 3] or with its last axes exchanged, of tokens."""
+    return n("Transpose", n("Reshape", x, integers(1, 72, 2, 3)), perm=list(order))
+
+
+def gelu_of(n: Nodes, x: str, tanh: bool = False) -> str:
+    """As exporters write it."""
+    if not tanh:
+        total = n("Add", n("Erf", n("Div", x, number(2**0.5))), number(1))
+        return n("Mul", n("Mul", x, total), number(0.5))
+    cubic = n("Add", x, n("Mul", n("Pow", x, number(3)), number(0.044715)))
+    total = n("Add", n("Tanh", n("Mul", cubic, number((2 / np.pi) ** 0.5))), number(1))
+    return n("Mul", n("Mul", x, number(0.5)), total)
+
+
+def norm_of(n: Nodes, x: str, axis: int) -> str:
+    """A layer norm as operations, with a factor for each of six channels."""
+    away = n("Sub", x, n("ReduceMean", x, axes=[axis]))
+    variance = n("ReduceMean", n("Pow", away, number(2)), axes=[axis])
+    normed = n("Div", away, n("Sqrt", n("Add", variance, number(1e-5))))
+    return n("Add", n("Mul", normed, values(6)), values(6))
+
+
+def attention_of(n: Nodes, x: str) -> str:
+    """Two heads, a class token, positions, and a scale."""
+    x = n("Add", n("Concat", values(1, 1, 6), tokens(n, x), axis=1), values(1, 73, 6))
+    three = n("Reshape", n("MatMul", x, values(6, 18)), integers(1, 73, 3, 2, 3))
+    q, k, v = (
+        n("Gather", n("Transpose", three, perm=[2, 0, 3, 1, 4]), np.array(each, np.int64), axis=0) for each in range(3)
+    )
+    scores = n("Mul", n("MatMul", q, n("Transpose", k, perm=[0, 1, 3, 2])), number(0.577))
+    y = n("MatMul", n("Softmax", scores, axis=-1), v)
+    y = n("Add", x, n("Reshape", n("Transpose", y, perm=[0, 2, 1, 3]), integers(1, 73, 6)))
+    return n("Gather", y, np.array(0, np.int64), axis=1)
+
+
 CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Abs": lambda n, x: n("Abs", x),
+    "Gather of a token": lambda n, x: n("Gather", tokens(n, x), np.array(5, np.int64), axis=1),
+    "Gelu as operations": gelu_of,
+    "Gelu by tanh": lambda n, x: gelu_of(n, x, tanh=True),
+    "InstanceNormalization": lambda n, x: n(
+        "Reshape",
+        n(
+            "InstanceNormalization",
+            n("Reshape", x, integers(1, 1, -1)),
+            np.ones(1, np.float32),
+            np.zeros(1, np.float32),
+        ),
+        integers(1, 6, 9, 8),
+    ),
+    "LayerNormalization as operations": lambda n, x: norm_of(n, tokens(n, x), 2),
+    "MatMul of tokens": lambda n, x: n("MatMul", tokens(n, x), values(6, 5)),
+    "MatMul of scores": lambda n, x: n(
+        "MatMul", heads(n, tokens(n, x), 0, 2, 1, 3), heads(n, tokens(n, x), 0, 2, 3, 1)
+    ),
+    "MatMul of attention": attention_of,
+    "Softmax inside": lambda n, x: n("Relu", n("Softmax", x, axis=1)),
+    "Softmax of rows": lambda n, x: n("Relu", n("Softmax", x, axis=2)),
+    "Transpose of rows and channels": lambda n, x: n("Relu", n("Transpose", x, perm=[0, 2, 1, 3])),
+    "Add of positions": lambda n, x: n("Add", tokens(n, x), values(1, 72, 6)),
+    "Mul of positions": lambda n, x: n("Mul", tokens(n, x), values(1, 72, 1)),
+    "ReduceMean of tokens": lambda n, x: n("ReduceMean", tokens(n, x), axes=[1], keepdims=0),
+    "Split of heads": lambda n, x: n("Relu", n("Split", heads(n, tokens(n, x), 0, 2, 1, 3), axis=1, outputs=2)),
+    "Reshape of windows": lambda n, x: n(
+        "Relu", n("Transpose", n("Reshape", x, integers(1, 6, 3, 3, 2, 4)), perm=[0, 2, 4, 3, 5, 1])
+    ),
     "Add of tensors": lambda n, x: n("Add", x, n("Relu", x)),
     "Add per channel": lambda n, x: n("Add", x, values(1, 6, 1, 1)),
     "Add of a number": lambda n, x: n("Add", number(0.7), x),
@@ -251,14 +321,6 @@ REFUSED: dict[str, tuple[Callable[[Nodes, str], object], str]] = {
     "a sum of different sizes": (
         lambda n, x: n("Add", x, n("MaxPool", x, kernel_shape=[9, 1])),
         r"Add 'node2': tensors of sizes \(9, 8, 6\) and \(1, 8, 6\) \(H, W, C\), expected equal ones",
-    ),
-    "a softmax inside": (
-        lambda n, x: n("Relu", n("Softmax", x, axis=1)),
-        "Softmax 'node1': a softmax inside the network",
-    ),
-    "rows as channels": (
-        lambda n, x: n("Transpose", x, perm=[0, 2, 1, 3]),
-        r"Transpose 'node1': axes \(0, 2, 1, 3\) of a tensor of shape \(1, 6, 9, 8\)",
     ),
     "backwards": (
         lambda n, x: n("Slice", x, integers(-1), integers(-99), integers(2), integers(-1)),

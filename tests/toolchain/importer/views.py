@@ -11,7 +11,7 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32
 from edgemeta.toolchain.importer.builder import Imported
 from edgemeta.toolchain.importer.onnx_network import import_onnx
-from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
+from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Map, Pixels, Rows, Value
 
 
 def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
@@ -28,6 +28,11 @@ def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
         case Columns(maps):
             rows = [tensors[each.tensor].reshape(1, -1, each.shape[2]) for each in maps]
             return np.concatenate(rows, axis=1).transpose(0, 2, 1)
+        case Axes(source, axes, factor):
+            parts = [part for axis in axes for part in axis]
+            order = sorted(range(len(parts)), key=lambda each: -parts[each][1])
+            split = tensors[source.tensor].reshape([parts[each][0] for each in order])
+            return split.transpose(np.argsort(order)).reshape(value.shape) * np.float32(factor)
         case _:
             raise AssertionError(f"an output cannot be {value}")
 
