@@ -177,7 +177,8 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             products: Tensor = layer.products(a, b)
             return (products * layer.factor).permute(0, 3, 1, 2)
         case Softmax():
-            return x.unflatten(1, (layer.groups, -1)).softmax(2).flatten(1, 2)
+            grouped = x.reshape(len(x), layer.groups, -1, *x.shape[2:])
+            return torch.softmax(grouped, 2).flatten(1, 2)
         case LayerNorm():
             dims = (1, 2, 3) if layer.whole else (1,)
             variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)

@@ -81,7 +81,8 @@ def _factors(matcher: _Matcher, name: str) -> tuple[float, list[str]]:
     node = matcher.maker(name, "Mul")
     if node is None:
         return 1.0, [name]
-    number, names = 1.0, []
+    number = 1.0
+    names: list[str] = []
     for each in node.inputs:
         if (value := matcher.number(each)) is not None:
             number *= value

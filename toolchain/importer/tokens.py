@@ -322,9 +322,8 @@ def concat(build: Builder, node: Node) -> Value:
         else:
             parts.append(_flat(build, _map(build, _view(build, node, number), others, [axis])))
     made = build.add(Concat(node.outputs[0], tuple(each.tensor for each in parts)))
-    shape = list(shapes[0])
-    shape[axis] = made.shape[2]
-    seen = natural(made, [shape[each] for each in (*others, axis)])
+    sides = [*shapes[0][:axis], made.shape[2], *shapes[0][axis + 1 :]]
+    seen = natural(made, [sides[each] for each in (*others, axis)])
     order = [*others, axis]
     return view_of(permuted(seen, [order.index(each) for each in range(len(order))]))
 
@@ -400,12 +399,12 @@ def slice_of(build: Builder, node: Node) -> Value:
             raise UnsupportedError("a slice by steps, expected adjacent elements")
         source = _map(build, view, (2,), (3,), (1,))
         spans = [slice(0, side, 1) for side in view.shape]
-        for axis, start, end, step in zip(
+        for axis, begin, stop, step in zip(
             along, *(np.ravel(each).tolist() for each in (starts, ends, steps)), strict=True
         ):
-            spans[axis] = slice(*slice(start, end, step).indices(view.shape[axis]))
-        first, last, by = (tuple(getattr(span, each) for span in spans[1:]) for each in ("start", "stop", "step"))
-        return Pixels(build.add(Slice(node.outputs[0], source.tensor, start=first, stop=last, step=by)))
+            spans[axis] = slice(*slice(begin, stop, step).indices(view.shape[axis]))
+        at, to, by = ((a, b, c) for a, b, c in zip(*((s.start, s.stop, s.step) for s in spans[1:]), strict=True))
+        return Pixels(build.add(Slice(node.outputs[0], source.tensor, start=at, stop=to, step=by)))
     for axis, start, end in zip(along, np.ravel(starts).tolist(), np.ravel(ends).tolist(), strict=True):
         first, last, _ = slice(start, end).indices(view.shape[axis])
         if last <= first:

@@ -52,13 +52,14 @@ def view_of(view: Axes) -> Value:
     if view.factor != 1:
         return view
     pixels = prod(source.shape[:2])
-    for other in (
+    others: tuple[Value, ...] = (
         source,
         Pixels(source),
         Flat(source.tensor, source.shape, "chw"),
         Flat(source.tensor, source.shape, "hwc"),
         *((Rows((source,), source.shape[2]), Columns((source,))) if pixels > 1 else ()),
-    ):
+    )
+    for other in others:
         seen = axes_of(other)
         if seen is not None and seen.axes == view.axes:
             return other
