@@ -1,17 +1,25 @@
 """Tensors of any rank as maps whose sides are split and put in another order: tokens, heads, windows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from edgemeta.model.layers import BatchNorm, MatMul, Rearrange, Shape
+from edgemeta.model.layers import BatchNorm, FloatLayer, MatMul, Rearrange, Shape
 from edgemeta.toolchain.importer.values import Axes, Axis, Columns, Flat, Grouped, Map, Pixels, Rows, Value
 
-if TYPE_CHECKING:
-    from edgemeta.toolchain.importer.builder import Builder
+
+class Layers(Protocol):
+    """Where layers are made: the builder."""
+
+    @property
+    def layers(self) -> Mapping[str, FloatLayer]:
+        """By name."""
+
+    def add(self, layer: FloatLayer) -> Map:
+        """Append a layer; its result."""
 
 
 def natural(map_: Map, sides: Sequence[int]) -> Axes:
@@ -96,7 +104,7 @@ def reshaped(view: Axes, shape: Sequence[int]) -> Axes | None:
 
 
 def arranged(
-    build: "Builder", view: Axes, rows: Sequence[int], columns: Sequence[int], channels: Sequence[int]
+    build: Layers, view: Axes, rows: Sequence[int], columns: Sequence[int], channels: Sequence[int]
 ) -> Map | None:
     """A map whose rows, columns and channels are these axes, made by a layer if need be; None if it can't be made.
 
@@ -130,7 +138,7 @@ def _count(parts: Sequence[tuple[int, int]], elements: int) -> int:
     return next(count for count in range(len(parts) + 1) if prod(size for size, _ in parts[:count]) == elements)
 
 
-def scaled(build: "Builder", source: Map, factor: float) -> Map:
+def scaled(build: Layers, source: Map, factor: float) -> Map:
     """A map times a number: in the products that make it, or a layer."""
     layer = build.layers.get(source.tensor)
     if isinstance(layer, MatMul) and factor > 0:
@@ -142,7 +150,7 @@ def scaled(build: "Builder", source: Map, factor: float) -> Map:
     )
 
 
-def plain(build: "Builder", view: Axes) -> Axes:
+def plain(build: Layers, view: Axes) -> Axes:
     """The same tensor, its factor a layer."""
     return view if view.factor == 1 else replace(view, map=scaled(build, view.map, view.factor), factor=1.0)
 

@@ -73,7 +73,8 @@ void matmul(const MatMul& op, uint8_t* arena, int32_t first, int32_t last, uint8
   }
 }
 
-// No result is below the zero point. Numerators are below 2**53, so that float64 gives their quotients rounded down exactly.
+// No result is below the zero point. Numerators are below 2**53, so that float64 gives their quotients rounded down
+// exactly.
 void softmax(const Softmax& op, uint8_t* arena, int32_t first, int32_t last) {
   const int32_t channels = op.out.channels / op.groups;
   for (int32_t y = first; y < last; ++y) {
