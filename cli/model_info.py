@@ -8,7 +8,7 @@ from pathlib import Path
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.prove_float import prove_float
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, MultiLabel, task_name
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, MultiLabel, Segmentation, task_name
 
 
 def task_values(model: Model) -> dict[str, object]:
@@ -27,6 +27,8 @@ def task_lines(model: Model) -> Iterator[str]:
                 yield f"unknown below {task.rejection.threshold} of {summed}"
         case MultiLabel():
             yield f"labels are present from a score of {task.score_threshold:g} on"
+        case Segmentation():
+            yield f"labels are present from a share of {task.least_share:g} of the cells on"
         case Detection():
             yield f"decoding {task.decoding}{', with background' if task.background else ''}, box {task.box_order}"
             yield (

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
@@ -19,17 +19,32 @@ from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement
-from edgemeta.model.tasks import MAX_SCORE, MIN_SCORE, Classification, Detection, Embedding, MultiLabel, Raw
+from edgemeta.model.tasks import (
+    MAX_SCORE,
+    MIN_SCORE,
+    Classification,
+    Detection,
+    Embedding,
+    MultiLabel,
+    Raw,
+    Segmentation,
+)
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.results import Result, reader
+from edgemeta.tasks.segmentation import in_picture
 from edgemeta.tasks.tiles import in_frame
 
 _MANY = 10
 """From so many images on there is a progress bar."""
 _SHAPES = 8
 """Frame shapes whose preprocessors are kept."""
+_MAKES: Mapping[type, str] = {
+    Embedding: "makes an embedding",
+    Segmentation: "gives shares of the image",
+    Raw: "gives raw outputs",
+}
 _TOP = 3
 """Labels of a classification, unless `--top` says otherwise."""
 
@@ -80,8 +95,8 @@ def predict(
       edgemeta predict ./yolox.safetensors street/ --json > objects.jsonl
     """
     model = load_model(model_name)
-    if isinstance(model.task, Embedding | Raw) and (top is not None or threshold is not None):
-        made = "makes an embedding" if isinstance(model.task, Embedding) else "gives raw outputs"
+    if isinstance(model.task, Embedding | Segmentation | Raw) and (top is not None or threshold is not None):
+        made = _MAKES[type(model.task)]
         raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} {made}")
     if no_reject and isinstance(model.task, Classification):
         model = replace(model, task=replace(model.task, rejection=None))
@@ -123,7 +138,7 @@ class _Predictor:
     def __init__(self, model: Model, session: Session, top: int | None, threshold: float | None) -> None:
         if threshold is not None and isinstance(model.task, Detection | MultiLabel):
             model = replace(model, task=replace(model.task, score_threshold=threshold))
-        is_ranked = not isinstance(model.task, Detection | MultiLabel)
+        is_ranked = not isinstance(model.task, Detection | MultiLabel | Segmentation)
         self._top = _TOP if top is None and is_ranked else top
         self._threshold = threshold or 0.0
         self._model, self._session = model, session
@@ -135,6 +150,9 @@ class _Predictor:
         outputs = self._session.run(self._preprocessor(pixels.shape)(pixels))
         result = self._read([output[0] for output in outputs])
         place = placement(self._model.preprocessing, self._model.input, pixels.shape)
+        if result.cells is not None:
+            segments = in_picture(result.cells, self._model.input.shape[:2], place)
+            return replace(result, labels=segments.ranked(self._model.labels))
         return replace(result, objects=in_frame(result.objects, place))
 
     def shown(self, result: Result) -> Result:

@@ -21,7 +21,17 @@ from edgemeta.model.layers import Layer, Multiplier, ShiftTable, TableRecipe, Te
 from edgemeta.model.layers.products import W
 from edgemeta.model.require import shown
 from edgemeta.model.stored_weights import StoredBinary, StoredFixed, StoredPowerOfTwo, StoredWeights, store
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Raw, Rejection, Task
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    DetectionLevel,
+    Embedding,
+    MultiLabel,
+    Raw,
+    Rejection,
+    Segmentation,
+    Task,
+)
 from edgemeta.model.weights import Weights
 
 KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)} | {
@@ -34,6 +44,7 @@ KINDS: Mapping[str, type[Any]] = {layer.kind: layer for layer in get_args(Layer)
     "multiplier": Multiplier,
     "power_of_two": StoredPowerOfTwo,
     "raw": Raw,
+    "segmentation": Segmentation,
     "recipe": TableRecipe,
     "shift_table": ShiftTable,
 }
@@ -58,6 +69,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},
     Rejection: {"outputs": []},
+    Segmentation: {"score_threshold": 0.5, "least_share": 0.01},
     TableRecipe: {"alpha": 0.0, "beta": 0.0},
     **{layer: layer.optional for layer in get_args(Layer)},
 }

@@ -22,7 +22,9 @@ from edgemeta.model.tasks import (
     MultiLabel,
     Raw,
     Rejection,
+    Segmentation,
     Task,
+    compares_channels,
     labels_of,
     task_name,
 )
@@ -30,6 +32,7 @@ from edgemeta.model.tasks import (
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
 """Beyond these temperatures one score is nearly 1, or all scores are nearly equal."""
 MAX_ANCHORS = 16
+MAX_SEGMENT_LABELS = 1000
 MAX_CELLS = 1 << 20
 """Cells times anchors of all levels."""
 MAX_PIXELS = 1e6
@@ -46,10 +49,10 @@ def prove_task(model: Model) -> None:
     """Raise ModelError unless labels, settings, outputs and their steps meet the docstrings of `tasks`."""
     shapes = {name: kind.shape for name, kind in zip(model.outputs, model.output_types, strict=True)}
     prove_outputs(model.task, shapes)
-    if isinstance(model.task, Classification):
+    if compares_channels(model.task):
         is_comparable = len(model.steps(model.outputs[0])) == 1
         require(is_comparable, "the logits have a scale per channel, expected one for all, as they are compared")
-        if model.task.rejection is not None:
+        if isinstance(model.task, Classification) and model.task.rejection is not None:
             _prove_evidence(model, model.task.rejection)
     else:
         _prove_steps(model)
@@ -69,6 +72,8 @@ def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
             _prove_vector(task, outputs, None, "a vector")
         case Detection():
             _prove_detection(task, outputs)
+        case Segmentation():
+            _prove_segmentation(task, outputs)
         case Raw():
             _prove_raw(task, outputs)
         case _:
@@ -111,6 +116,16 @@ def _prove_classification(task: Classification, outputs: Mapping[str, Shape]) ->
     _prove_vector(task, {logits: outputs[logits]}, len(task.labels), "one logit per label")
     for name in evidence:
         _prove_vector(task, {name: outputs[name]}, 1, "the evidence of the rejection")
+
+
+def _prove_segmentation(task: Segmentation, outputs: Mapping[str, Shape]) -> None:
+    require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
+    require_between(task.least_share, 0.0, 1.0, "the least share of a label that is present")
+    require(len(task.labels) <= MAX_SEGMENT_LABELS, f"there are more than {MAX_SEGMENT_LABELS} labels")
+    require(len(outputs) == 1, f"task segmentation has {len(outputs)} outputs, expected 1")
+    ((name, shape),) = outputs.items()
+    count = len(task.labels)
+    require(shape[2] == count, f"output {name!r} has {shape[2]} channels, expected {count}, one for each label")
 
 
 def _prove_raw(task: Raw, outputs: Mapping[str, Shape]) -> None:

@@ -59,6 +59,22 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class Segmentation:
+    """One output (H, W, C): a label for each cell of a grid of H rows and W columns over the input.
+
+    With several labels there is a channel for each, all of one scale: a cell has the label of its greatest integer, at
+    a tie the first. With one label there is one channel: a cell has the label if sigmoid(number) is at least
+    score_threshold, which is a comparison with an integer, and no label otherwise.
+
+    A label is present if it has at least least_share of the cells that show the frame.
+    """
+
+    labels: tuple[str, ...]
+    score_threshold: float = 0.5
+    least_share: float = 0.01
+
+
+@dataclass(frozen=True)
 class Raw:
     """Outputs of any shapes (H, W, C), whose numbers mean what the user knows: the last resort.
 
@@ -145,7 +161,7 @@ class Detection:
     powers: tuple[float, float] = (1.0, 1.0)
 
 
-Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Raw
+Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Segmentation | Raw
 
 
 def labels_of(task: Task) -> tuple[str, ...]:
@@ -153,13 +169,19 @@ def labels_of(task: Task) -> tuple[str, ...]:
     return () if isinstance(task, Embedding | Raw) else task.labels
 
 
-TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding", "raw"]
+def compares_channels(task: Task) -> bool:
+    """Whether the integers of an output's channels are compared, so that all need one scale."""
+    return isinstance(task, Classification) or (isinstance(task, Segmentation) and len(task.labels) > 1)
+
+
+TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding", "segmentation", "raw"]
 
 _NAMES: Mapping[type, TaskName] = {
     Classification: "classification",
     MultiLabel: "multi-label",
     Detection: "detection",
     Embedding: "embedding",
+    Segmentation: "segmentation",
     Raw: "raw",
 }
 

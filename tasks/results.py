@@ -1,18 +1,19 @@
 """What a model says about an image, whatever its task: shared by the service, the commands and the workshop."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
 from edgemeta.tasks.classification import top_k, unknown
 from edgemeta.tasks.detection.level import Outputs
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.numbers import Float64, Output
+from edgemeta.tasks.segmentation import Cells, SegmentationReader
 
 
 class MultiLabelReader:
@@ -90,6 +91,7 @@ class Result:
     labels: with scores, the greatest first: the best ones of a classification, or the present ones of several. unknown:
     a classification's rule of rejection gives the image no label. objects:
     best first, boxes in pixels of the network's input. embedding: a vector of length 1. numbers: of raw outputs.
+    cells: labels of a segmentation's cells over the input.
     """
 
     labels: tuple[tuple[str, float], ...] = ()
@@ -97,6 +99,7 @@ class Result:
     embedding: tuple[float, ...] = ()
     unknown: bool = False
     numbers: tuple[Numbers, ...] = ()
+    cells: Cells | None = field(default=None, compare=False)
 
 
 Reader: TypeAlias = Callable[[Outputs], Result]
@@ -121,6 +124,9 @@ def reader(model: Model, top: int = 5, thresholds: Mapping[str, float] | None = 
         case Embedding():
             vectors = EmbeddingReader(model)
             return lambda outputs: Result(embedding=tuple(vectors.vector(outputs[0].reshape(-1)).tolist()))
+        case Segmentation():
+            segmented = SegmentationReader(model)
+            return lambda outputs: Result(cells=segmented.cells(outputs[0]))
         case Raw():
             raw = RawReader(model)
             return lambda outputs: Result(numbers=raw.numbers(outputs))

@@ -6,7 +6,15 @@ from typing import Literal
 from pydantic import Field
 
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.records import CameraState, FoundObject, FrameMessage, InfoMessage, ModelIdentity, Part
+from edgemeta.daemon.messages.records import (
+    CameraState,
+    FoundObject,
+    FrameMessage,
+    InfoMessage,
+    LabelCells,
+    ModelIdentity,
+    Part,
+)
 from edgemeta.daemon.messages.stats import CameraStats, OutboxStats, Stages
 from edgemeta.model.tasks import TaskName
 
@@ -45,6 +53,9 @@ class FramePicture(Part):
 
     sequence: int = Field(ge=1, description="Number of the captured frame.")
     objects: list[FoundObject] = Field(description="Its objects, best first; empty for other tasks than detection.")
+    segments: LabelCells | None = Field(
+        default=None, description="Which label is where; null for other tasks than segmentation."
+    )
     jpeg: str = Field(description="The frame as JPEG, in Base64.")
 
 

@@ -62,7 +62,8 @@ class LabelScore(Part):
         ge=0,
         le=1,
         description="Classification: softmax of the logits at the model's temperature, for a group of labels the sum. "
-        "Multi-label: sigmoid of the label's logit, for a group the greatest.",
+        "Multi-label: sigmoid of the label's logit, for a group the greatest. Segmentation: the label's share of the "
+        "picture.",
     )
 
 
@@ -80,6 +81,26 @@ class FoundObject(Part):
     )
     box_relative: Box = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
     zones: list[str] = Field(description="The zones of the camera in which it stands: the middle of its lower edge.")
+
+
+MAX_SIDE = 64
+"""Most rows and columns of a map of labels in a message."""
+
+
+class LabelCells(Part):
+    """A label for each cell of a coarse grid over the picture."""
+
+    labels: list[str] = Field(description="The labels, to which the numbers in `runs` refer, from 0.")
+    rows: int = Field(ge=1, le=MAX_SIDE, description="Rows of cells.")
+    columns: int = Field(ge=1, le=MAX_SIDE, description="Columns of cells.")
+    box_relative: Box = Field(
+        description="Left, top, right and bottom edge of the cells as fractions 0 to 1 of the picture's width and "
+        "height."
+    )
+    runs: list[int] = Field(
+        description="The cells row by row: the number of a label, or -1 for none, and how many cells have it, "
+        "alternately."
+    )
 
 
 class RawOutput(Part):
@@ -139,7 +160,7 @@ class FrameMessage(Message):
     backend: str = Field(description="The backend that ran the model.")
     labels: list[LabelScore] = Field(
         description="Classification: the most probable labels, best first; none if the frame is `unknown`. "
-        "Multi-label: the labels that are present. Empty for other tasks."
+        "Multi-label and segmentation: the labels that are present. Empty for other tasks."
     )
     unknown: bool = Field(
         default=False,
@@ -151,6 +172,9 @@ class FrameMessage(Message):
     )
     embedding: list[float] | None = Field(
         default=None, description="Embedding: a vector of length 1. Null for other tasks."
+    )
+    segments: LabelCells | None = Field(
+        default=None, description="Segmentation: which label is where. Null for other tasks."
     )
     outputs: dict[str, RawOutput] | None = Field(
         default=None, description="Raw: the numbers of each output, by its name. Null for other tasks."

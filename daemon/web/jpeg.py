@@ -31,7 +31,9 @@ class EncodedFrame:
         """The frame as JSON, with the objects that were found in this very frame."""
         message = self.shown.message
         jpeg = base64.b64encode(self.jpeg).decode("ascii")
-        return FramePicture(sequence=message.sequence, objects=message.objects or [], jpeg=jpeg)
+        return FramePicture(
+            sequence=message.sequence, objects=message.objects or [], segments=message.segments, jpeg=jpeg
+        )
 
 
 class JpegEncoder:

@@ -22,12 +22,12 @@ from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Rejection
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Rejection, Segmentation
 from edgemeta.model.zoo import find
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.tiles import in_frame
 from tests.tasks.detection.models import detection_model
-from tests.tasks.models import vector_model
+from tests.tasks.models import colour_map_model, vector_model
 
 SHIPPED = "resnet8-cifar10"
 LABELS = tuple(f"label {i}" for i in range(6))
@@ -152,6 +152,15 @@ def test_an_embedding(lines_of, photo: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(predict, [str(path), str(photo), "--top", "2"])
     assert result.exit_code == 2
     assert "makes an embedding" in result.output
+
+
+def test_a_segmentation(lines_of, photo: Path, tmp_path: Path) -> None:
+    model = colour_map_model(Segmentation(("red", "green", "blue")), 32, crop="letterbox")
+    (entry,) = lines_of(stored(model, tmp_path), photo)
+    integers = reference.run(model, preprocess(read_image(photo), model.input, model.preprocessing)[None])[0][0]
+    counts = np.bincount(integers[4:28].argmax(axis=2).ravel(), minlength=3) / (24 * 32)
+    expected = sorted(zip(("red", "green", "blue"), counts.tolist(), strict=True), key=lambda each: -each[1])
+    assert entry["labels"] == as_labels(expected)
 
 
 def test_raw_outputs(lines_of, photo: Path, tmp_path: Path) -> None:

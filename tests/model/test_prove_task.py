@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgemeta.model.document import task_to_document
@@ -13,9 +14,19 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.prove import prove
 from edgemeta.model.prove_task import prove_outputs
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel, Raw, Rejection
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    DetectionLevel,
+    Embedding,
+    MultiLabel,
+    Raw,
+    Rejection,
+    Segmentation,
+)
 from edgemeta.model.weights import FixedWeights
 from tests.conformance.cases import CASES
+from tests.tasks.models import colour_map_model
 
 GRID, ANCHORS, VECTOR = (
     next(case.model for case in CASES if case.name == name)
@@ -60,6 +71,14 @@ def with_rejection(
     )
 
 
+def several_scales() -> Model:
+    model = colour_map_model(Segmentation(("red", "green", "blue")))
+    (conv,) = model.layers
+    assert isinstance(conv, Conv)
+    assert isinstance(conv.weights, FixedWeights)
+    return replace(model, layers=(replace(conv, weights=replace(conv.weights, scale=np.array([1.0, 2.0, 1.0]))),))
+
+
 LEVEL = GRID.task.levels[0] if isinstance(GRID.task, Detection) else DetectionLevel("", "")
 
 WRONG: dict[str, tuple[Callable[[], Model], str]] = {
@@ -78,6 +97,16 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
         lambda: replace(GRID, task=Embedding()),
         "task embedding has 6 outputs, expected 1",
     ),
+    "a segmentation of several outputs": (
+        lambda: replace(GRID, task=Segmentation(("a", "b"))),
+        "has 6 outputs, expected 1",
+    ),
+    "a segmentation with a channel more": (
+        lambda: replace(VECTOR, task=Segmentation(("a", "b"))),
+        "has 21 channels, expected 2, one for each label",
+    ),
+    "a share above 1": (lambda: replace(VECTOR, task=Segmentation(("a",), 0.5, 1.5)), "the least share"),
+    "a map of several scales": (several_scales, "the logits have a scale per channel"),
     "raw outputs without names": (lambda: replace(GRID, task=Raw(("a",))), "task raw has 1 names for 6 outputs"),
     "a name of raw outputs twice": (lambda: replace(GRID, task=Raw(("a",) * 6)), "a name of an output occurs more"),
     "raw outputs of nameless letters": (lambda: replace(VECTOR, task=Raw(("a\n",))), "a name of an output"),

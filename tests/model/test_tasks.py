@@ -9,9 +9,9 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Raw, Task, labels_of
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Raw, Segmentation, Task, labels_of
 from tests.tasks.detection.models import DECODINGS, detection_model
-from tests.tasks.models import vector_model
+from tests.tasks.models import colour_map_model, vector_model
 
 
 @pytest.mark.parametrize("decoding", DECODINGS)
@@ -31,6 +31,8 @@ def _with_strides(task: Task) -> Detection:
 def test_other_tasks_are_stored() -> None:
     for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding(), Raw(("age",))):
         assert decode(encode(vector_model(task, 2))).task == task
+    for each in (Segmentation(("a", "b")), Segmentation(("a",), 0.7, 0.2)):
+        assert decode(encode(colour_map_model(each))).task == each
     assert labels_of(Embedding()) == ()
 
 

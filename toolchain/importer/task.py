@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgemeta.model.layers import FloatLayer, Function
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Task
+from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Segmentation, Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
@@ -13,7 +13,7 @@ from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
-from edgemeta.toolchain.importer.values import Map
+from edgemeta.toolchain.importer.values import Map, Pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,8 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
 
     Raises ImportedFileError for a network of several outputs, or of a map, that is no detection.
     """
+    if settings.task in (None, "segmentation") and (logits := _compared(graph)) is not None:
+        return cut(graph, [logits]), None
     if settings.task not in (None, "detection") or (
         settings.task is None and not settings.decoding and _is_vector(graph)
     ):
@@ -44,10 +46,29 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
     except HeadError as error:
         raise ImportedFileError(
             f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
-            "and its --decoding; for a classification name its logits; --task raw takes any outputs as numbers"
+            "and its --decoding; for a classification name its logits; --task "
+            "segmentation is for maps of labels, --task raw takes any outputs as numbers"
         ) from None
     parts = [part for level in heads.levels for part in level.parts]
     return cut(graph, dict.fromkeys(end.tensor for part in parts for end in (part.end, part.beside) if end)), heads
+
+
+def _compared(graph: Network) -> str | None:
+    """The map whose channels an ArgMax at the end compares, over casts and views of its result; None otherwise."""
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    node = makers.get(graph.outputs[0])
+    while node is not None and node.op in _VIEWS:
+        node = makers.get(node.inputs[0])
+    if len(graph.outputs) != 1 or node is None or node.op not in ("ArgMax", "ARG_MAX"):
+        return None
+    before, after = graph.shapes.get(node.inputs[0], ()), graph.shapes.get(node.outputs[0], ())
+    channels = -1 if node.op == "ARG_MAX" or graph.input_order == "hwc" else 1
+    left = [side for place, side in enumerate(before) if place != channels % 4]
+    is_map = len(before) == 4 and [side for side in after if side != 1] == [side for side in left if side != 1]
+    return node.inputs[0] if is_map and before[channels] > 1 and max(left) > 1 else None
+
+
+_VIEWS = ("Cast", "CAST", "Identity", "Squeeze", "SQUEEZE", "Unsqueeze", "EXPAND_DIMS", "Reshape", "RESHAPE")
 
 
 def _is_vector(graph: Network) -> bool:
@@ -71,10 +92,17 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
         layers, outputs = tuple(layer for layer in layers if layer is not last), (last.input,)
         notes.append("the sigmoid at the end is left out: scores are computed from the logits before it")
         task = task or "multi-label"
-    ((_, _, count),) = (each.shape for value in imported.outputs.values() for each in maps_of(value))
+    (value,) = imported.outputs.values()
+    (shape,) = (each.shape for each in maps_of(value))
+    count = shape[2]
     if task == "embedding":
         return Meaning(layers, outputs, Embedding(), tuple(notes))
     labels = _labels(path, settings.labels, count)
+    if task == "segmentation" or (task is None and isinstance(value, Map | Pixels) and max(shape[:2]) > 1):
+        segmented = Segmentation(labels)
+        if settings.score_threshold is not None:
+            segmented = Segmentation(labels, settings.score_threshold)
+        return Meaning(layers, outputs, segmented, tuple(notes))
     if task == "multi-label":
         several = (
             MultiLabel(labels) if settings.score_threshold is None else MultiLabel(labels, settings.score_threshold)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.prove_float import prove_float
+from edgemeta.model.tasks import compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
@@ -44,7 +45,7 @@ class Prepared:
         """What builds the integer model of a choice."""
         types = tensor_types(image_type(self._model), self._shapes, self._blocks, self.statistics, choice.ranges)
         weights = self._feedback() if choice.feedback else self._plain
-        policy = Folded(weights, choice, self._model.is_classification)
+        policy = Folded(weights, choice, compares_channels(self._model.task))
         return Lowering(self._model, self._blocks, types, policy, self._raw)
 
     def corrected(self, choice: Choice) -> Choice:

@@ -16,6 +16,7 @@ from edgemeta.model.graph import INPUT, FloatModel, Model
 from edgemeta.model.layers import Float32, Shape, TensorType
 from edgemeta.model.preprocess import pixel_table
 from edgemeta.model.prove_float import prove_float
+from edgemeta.model.tasks import compares_channels
 from edgemeta.model.weights import Weights
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -184,7 +185,7 @@ class BitNetwork:
         """The integer network of a choice. Raises QuantizeError where a number does not fit."""
         integers = self._integers.with_widths(bits.weights)
         types = self.maps.types(bits.maps)
-        policy = Folded(integers, Choice("mse", "multiplier"), self.model.is_classification)
+        policy = Folded(integers, Choice("mse", "multiplier"), compares_channels(self.model.task))
         built = Lowering(self.model, self.blocks, types, policy, self._raw).build()
         image = image_of_bits(self.model, bits.maps.get(INPUT, 8))
         provenance = {"scheme": self.scheme.name, "weights": dict(bits.weights), "feature_bits": dict(bits.maps)}

@@ -15,9 +15,10 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.layers import Float32
 from edgemeta.model.prove import MAX_OUTPUTS
 from edgemeta.model.prove_float import prove_float
-from edgemeta.model.tasks import Detection, Task
+from edgemeta.model.tasks import Classification, Detection, Segmentation, Task
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.suppress import overlaps
+from edgemeta.tasks.segmentation import cells_of_numbers
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -97,7 +98,7 @@ class Expected:
         shapes = prove_float(model, model.name)
         numbers = sum(math.prod(shapes[name]) for name in model.outputs)
         self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
-        self._compares_labels = model.is_classification
+        self._compares_labels, self._task = model.is_classification, model.task
         detector = FloatDetector(model, _all_scores(model.task)) if isinstance(model.task, Detection) else None
         self._wanted: list[tuple[Float32, ...]] = []
         self._objects: list[tuple[Object, ...]] = []
@@ -111,23 +112,30 @@ class Expected:
 
     def measure(self, integer: Model, choice: str, stage: Progress | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
-        off, same, matches = np.zeros(len(self._variances)), 0, Matches()
+        off, same, matches = np.zeros(len(self._variances)), 0.0, Matches()
         detector = Detector(integer, _all_scores(integer.task)) if self._objects else None
         with closing(integer_session(integer)) as session:
             for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
                 integers = session.run(image)
                 found = [real(integer, name, each) for name, each in zip(integer.outputs, integers, strict=True)]
                 off += [float(np.square(self._centred(f - w)).mean()) for f, w in zip(found, wanted, strict=True)]
-                same += int(found[0].argmax() == wanted[0].argmax())
+                same += self._equal(found[0], wanted[0])
                 if detector is not None:
                     found_objects = detector.objects(tuple(each[0] for each in integers))
                     matches.add_at_all_scores(self._objects[number], found_objects)
                 if stage is not None:
                     stage(number + 1, len(self.images))
         errors = tuple((off / len(self.images) / self._variances).tolist())
-        labels = same / len(self.images) if self._compares_labels else None
+        has_labels = isinstance(self._task, Classification | Segmentation)
+        labels = same / len(self.images) if has_labels else None
         objects = matches.f1 if matches.wanted else None
         return Agreement(choice, float(np.mean(errors)), errors, labels, objects)
+
+    def _equal(self, found: NDArray[Any], wanted: NDArray[Any]) -> float:
+        """Whether an image has the same label, or the share of its cells that have."""
+        if isinstance(self._task, Segmentation):
+            return float((cells_of_numbers(self._task, found) == cells_of_numbers(self._task, wanted)).mean())
+        return float(found.argmax() == wanted.argmax())
 
     def _centred(self, values: NDArray[Any]) -> NDArray[Any]:
         return values - values.mean() if self._compares_labels else values

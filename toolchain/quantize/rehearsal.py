@@ -15,6 +15,7 @@ from edgemeta.model.graph import INPUT, FloatModel
 from edgemeta.model.layers import Weighted
 from edgemeta.model.prove import prove
 from edgemeta.model.prove_float import prove_float
+from edgemeta.model.tasks import compares_channels
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
@@ -28,7 +29,7 @@ def rehearse(model: FloatModel, source: str) -> None:
     shapes, blocks, image = prove_float(model, source), blocks_of(model), image_type(model)
     types = {INPUT: image} | {block.name: replace(image, shape=shapes[block.after]) for block in blocks}
     raw = raw_outputs(model, blocks)
-    policy = Folded(_Zeros(blocks), Choice("mse", "multiplier"), model.is_classification)
+    policy = Folded(_Zeros(blocks), Choice("mse", "multiplier"), compares_channels(model.task))
     try:
         prove(Lowering(model, blocks, types, policy, raw).build())
     except ModelError as error:

@@ -7,16 +7,17 @@ from typing import assert_never
 import numpy as np
 
 from edgemeta.daemon.config.objects import ZoneConfig
-from edgemeta.daemon.inference.readers.labels import LabelMap
+from edgemeta.daemon.inference.readers.labels import LabelMap, label_names
 from edgemeta.daemon.inference.readers.reading import Picture, Reader, Reading, tiles_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.messages.records import Fields
+from edgemeta.daemon.messages.records import MAX_SIDE, Fields
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
 from edgemeta.plugins.api import Outputs
 from edgemeta.tasks.classification import logits_of, unknown
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.results import reader
+from edgemeta.tasks.segmentation import NO_LABEL, in_picture, runs
 from edgemeta.tasks.tiles import best_labels, in_frame, merge
 
 
@@ -31,6 +32,8 @@ def reader_of(model: Model, settings: CameraSettings) -> Reader:
             return detection_reader(model, task, settings)
         case Embedding():
             return _embedding_reader(model)
+        case Segmentation() as task:
+            return _segmentation_reader(model, task, settings)
         case Raw():
             return _raw_reader(model)
         case _:
@@ -86,6 +89,37 @@ def _embedding_reader(model: Model) -> Reader:
         mean = np.mean([decode(one).embedding for one in tiles_of(outputs)], axis=0)
         length = float(np.linalg.norm(mean))
         return Reading(embedding=np.round(mean / length if length else mean, 6).tolist())
+
+    return read
+
+
+def _segmentation_reader(model: Model, task: Segmentation, settings: CameraSettings) -> Reader:
+    """Labels with the same name count as one. There is only one tile: `object_checks` refuses several."""
+    decode, image = reader(model), model.input.shape[:2]
+    names = label_names(model, settings.labels)
+    places = np.array([names.index(settings.labels.get(each, each)) for each in task.labels] + [NO_LABEL], np.int16)
+
+    def read(outputs: Outputs, picture: Picture) -> Reading:
+        cells = decode(tiles_of(outputs)[0]).cells
+        assert cells is not None
+        segments = in_picture(places[cells], image, picture.placements[0])
+        left, top, right, bottom = segments.box
+        coarse = segments.coarse(MAX_SIDE)
+        return Reading(
+            [{"label": name, "score": round(share, 6)} for name, share in segments.ranked(names, task.least_share)],
+            segments={
+                "labels": names,
+                "rows": coarse.shape[0],
+                "columns": coarse.shape[1],
+                "box_relative": (
+                    round(left / picture.width, 5),
+                    round(top / picture.height, 5),
+                    round(right / picture.width, 5),
+                    round(bottom / picture.height, 5),
+                ),
+                "runs": runs(coarse),
+            },
+        )
 
     return read
 

@@ -4,7 +4,7 @@ from edgemeta.daemon.inference.tracking.counts import CountTracker
 from edgemeta.daemon.inference.tracking.label import LabelTracker
 from edgemeta.daemon.inference.tracking.tracker import NoTracker, Tracker
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
 
 
 def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
@@ -14,6 +14,7 @@ def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
         MultiLabel: CountTracker,
         Detection: CountTracker,
         Embedding: NoTracker,
+        Segmentation: CountTracker,
         Raw: NoTracker,
     }
     kind = kinds[type(model.task)]

@@ -23,11 +23,12 @@ class _Since:
 class CountTracker:
     """As `Tracker`.
 
-    An object counts in a frame if it scores at least `enter`, or `leave` if its label is present already; a score that
-    the config names for its label replaces `enter`. The count of a label changes to a number that at least `agree` of
-    the last `window` frames reach, or do not exceed: with the `agree`-th greatest and the `agree`-th least of the
-    window's numbers it is clamp(count, greatest, least). As agree > window / 2, the first is never above the second.
-    The counts are known once `agree` frames were seen, and each lasts at least `hold_ns` nanoseconds.
+    An object counts in a frame if it scores at least `enter`, or `leave` if its label is present already; a score
+    that the config names for its label replaces `enter`; a label of a segmentation counts as it is. The count of a
+    label changes to a number that at least `agree` of the last `window` frames reach, or do not exceed: with the
+    `agree`-th greatest and the `agree`-th least of the window's numbers it is clamp(count, greatest, least). As
+    agree > window / 2, the first is never above the second. The counts are known once `agree` frames were seen, and
+    each lasts at least `hold_ns` nanoseconds.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class CountTracker:
         found = [(each["label"], each["score"], each["zones"]) for each in reading.objects or ()]
         found += [(each["label"], each["score"], []) for each in reading.labels]
         for label, score, zones in found:
-            enter = settings.objects.scores.get(label, rule.enter)
+            enter = 0.0 if reading.segments else settings.objects.scores.get(label, rule.enter)
             for key in ((None, label), *((zone, label) for zone in zones)):
                 if score >= (min(rule.leave, enter) if self._count(key) else enter):
                     yield key

@@ -146,11 +146,11 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             }
         case "detection":
             found = objects(name, camera.labels, camera.zones, state, in_all)
-        case "multi-label":
+        case "multi-label" | "segmentation":
             found = present_labels(name, camera.labels, state, in_all)
         case "raw":
             found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
-    if camera.task not in ("embedding", "raw"):
+    if camera.task not in ("embedding", "segmentation", "raw"):
         found[f"confidence_{name}"] = confidence
     return found | {
         f"problem_{name}": {

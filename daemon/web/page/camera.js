@@ -60,7 +60,7 @@ export class CameraCard {
     if (!pictures || camera.frame === null || this.loading || camera.frame.sequence === this.sequence) return;
     this.loading = true;
     this.sequence = camera.frame.sequence;
-    if (camera.task === "detection") this.loadWithBoxes(camera, info.labels);
+    if (["detection", "segmentation"].includes(camera.task)) this.loadWithBoxes(camera, info.labels);
     else this.load(`frame/${this.name}.jpg?${this.sequence}`, () => this.overlay.hide());
   }
 
@@ -69,10 +69,11 @@ export class CameraCard {
     try {
       const answer = await fetch(`frame/${this.name}.json`, { signal: AbortSignal.timeout(PICTURE_TIMEOUT_MS) });
       if (!answer.ok) return this.showNoPicture();
-      const { sequence, objects, jpeg } = await answer.json();
+      const { sequence, objects, segments, jpeg } = await answer.json();
       await this.load(`data:image/jpeg;base64,${jpeg}`, () => {
-        this.overlay.show(this.image, objects, camera.zones, labels);
-        this.image.alt = `Frame ${sequence} of camera ${this.name}, ${objects.length} objects`;
+        this.overlay.show(this.image, objects, camera.zones, labels, segments);
+        const found = segments ? "" : `, ${objects.length} objects`;
+        this.image.alt = `Frame ${sequence} of camera ${this.name}${found}`;
       });
     } catch {
       this.loading = false; // no answer: the page shows that the connection is lost; the picture stays

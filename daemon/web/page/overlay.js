@@ -1,4 +1,4 @@
-// Boxes of objects and outlines of zones over a picture, at the same scale as the picture.
+// Boxes of objects, outlines of zones and cells with labels over a picture, at the same scale as the picture.
 
 import { colour } from "./chart.js";
 import { percent } from "./format.js";
@@ -9,6 +9,7 @@ const UNITS = 1000; // of the outlines, over the whole width and height
 export class Overlay {
   constructor(root) {
     this.root = root;
+    this.cells = root.appendChild(document.createElement("canvas"));
     this.outlines = root.appendChild(document.createElementNS(SVG, "svg"));
     this.outlines.setAttribute("viewBox", `0 0 ${UNITS} ${UNITS}`);
     this.outlines.setAttribute("preserveAspectRatio", "none");
@@ -16,9 +17,10 @@ export class Overlay {
   }
 
   // `picture`: an image that is loaded; objects and zones with places as fractions of it.
-  show(picture, objects, zones, labels) {
+  show(picture, objects, zones, labels, segments) {
     this.root.hidden = false;
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
+    paint(this.cells, segments, labels);
     this.outlines.replaceChildren(...Object.values(zones).map(outline));
     this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)));
   }
@@ -27,6 +29,26 @@ export class Overlay {
     this.root.hidden = true;
     this.outlines.replaceChildren();
     this.boxes.replaceChildren();
+  }
+}
+
+// One pixel of the canvas for each cell. Runs of a label go on from row to row.
+function paint(canvas, segments, labels) {
+  canvas.hidden = segments === null;
+  if (segments === null) return;
+  const { labels: names, rows, columns, box_relative: [left, top, right, bottom], runs } = segments;
+  Object.assign(canvas, { width: columns, height: rows });
+  Object.assign(canvas.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
+  const context = canvas.getContext("2d");
+  for (let at = 0, cell = 0; at < runs.length; at += 2) {
+    const end = cell + runs[at + 1];
+    if (runs[at] >= 0) context.fillStyle = colour(names[runs[at]], labels);
+    while (cell < end) {
+      const column = cell % columns;
+      const length = Math.min(end - cell, columns - column);
+      if (runs[at] >= 0) context.fillRect(column, Math.floor(cell / columns), length, 1);
+      cell += length;
+    }
   }
 }
 

@@ -5,7 +5,7 @@ import { count, percent } from "./format.js";
 
 export function readingOf({ task, frame, zones }) {
   if (frame === null) return { headline: "–", sure: false, rows: [], zones: [] };
-  return { classification, detection, "multi-label": multiLabel, embedding, raw }[task](frame, zones);
+  return { classification, detection, "multi-label": multiLabel, embedding, segmentation, raw }[task](frame, zones);
 }
 
 function classification({ state, labels, unknown }) {
@@ -33,6 +33,11 @@ function detection({ objects, counts, zones }, configured) {
 
 function embedding({ embedding: vector }) {
   return { headline: "", sure: false, rows: [], zones: [], note: `A vector of ${count(vector.length)} numbers for each frame, in the frame message.` };
+}
+
+// Shares are of this frame, what is present of several.
+function segmentation(frame) {
+  return { ...multiLabel(frame), list: "Shares of the picture" };
 }
 
 function raw({ outputs }) {

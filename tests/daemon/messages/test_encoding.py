@@ -53,6 +53,13 @@ def frame() -> Fields:
             }
         ],
         "embedding": [0.6, -0.8],
+        "segments": {
+            "labels": ["road"],
+            "rows": 1,
+            "columns": 3,
+            "box_relative": (0.0, 0.0, 1.0, 1.0),
+            "runs": [-1, 1, 0, 2],
+        },
         "outputs": {"age": {"shape": (1, 1, 2), "values": [0.5, 1e-20]}},
         "state": None,
         "counts": {"person": 1},

@@ -15,10 +15,11 @@ from edgemeta.model import reference
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import Raw
+from edgemeta.model.tasks import Raw, Segmentation
 from edgemeta.tasks.results import RawReader
 from tests.daemon.conftest import broker_keys, colour_model
 from tests.daemon.service.test_plan import lines_of
+from tests.tasks.models import colour_map_model
 
 Serve = Callable[..., dict[str, Any]]
 
@@ -59,6 +60,29 @@ def test_raw_outputs_are_numbers_with_names(frame_of: Serve, subscriber: Any) ->
     assert (frame["labels"], frame["objects"], frame["embedding"], frame["counts"]) == ([], None, None, None)
     announced = subscriber.wait("/config")[0].json["cmps"]
     assert sum(key.startswith("number_yard.tint.") for key in announced) == 3
+
+
+def test_a_segmentation_is_shares_counts_and_a_map(frame_of: Serve, subscriber: Any) -> None:
+    picture = np.zeros((40, 80, 3), np.uint8)
+    picture[:, :20], picture[20:, 60:] = (0, 0, 255), (255, 0, 0)
+    picture[:20, 20:] = (0, 255, 0)
+    task = Segmentation(("red", "green", "blue"), least_share=0.3)
+    model = colour_map_model(task, crop="letterbox")
+    keys: dict[str, Any] = {"state": {"min_frames": 2, "window_frames": 3}, "label_map": {"blue": "red"}}
+    frame = frame_of(model, picture, homeassistant={"enabled": True}, **keys)
+    assert frame["labels"] == [{"label": "red", "score": 0.625}, {"label": "green", "score": 0.375}]
+    assert frame["segments"] == {
+        "labels": ["red", "green"],
+        "rows": 4,
+        "columns": 8,
+        "box_relative": [0.0, 0.0, 1.0, 1.0],
+        "runs": [0, 2, 1, 6, 0, 2, 1, 6, 0, 16],
+    }
+    assert (frame["counts"], frame["objects"]) == ({"red": 1, "green": 1}, None)
+    assert subscriber.on("yard/state")[-1].json["counts"] == {"red": 1, "green": 1}
+    assert {event.json["kind"] for event in subscriber.on("yard/event")} == {"appeared"}
+    announced = subscriber.wait("/config")[0].json["cmps"]
+    assert {"labels_yard", "present_yard.red", "present_yard.green"} <= set(announced)
 
 
 def test_tiles_of_raw_outputs_are_a_mistake(write_config: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw
+from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -235,6 +235,32 @@ def test_a_sigmoid_at_the_end_means_several_labels(tmp_path: Path) -> None:
     assert type(result.model.layers[-1]).__name__ == "Dense"
     assert any("sigmoid at the end is left out" in note for note in result.notes)
     assert isinstance(imported(path, TaskSettings(task="classification")).task, Classification)
+
+
+@pytest.mark.parametrize("ends", [("ArgMax", "Cast"), ("Softmax", "ArgMax", "Cast"), ("Softmax",), ("Sigmoid",), ()])
+def test_a_map_of_labels_is_a_segmentation(tmp_path: Path, ends: tuple[str, ...]) -> None:
+    settings: dict[str, dict[str, Any]] = {
+        "ArgMax": {"axis": 1, "keepdims": 0},
+        "Cast": {"to": 1},
+        "Softmax": {"axis": 1},
+        "Sigmoid": {},
+    }
+
+    def write(net: Network) -> str:
+        end = net.conv("images", 4, 3, 2)
+        for each in ends:
+            end = net.node(each, end, **settings[each])
+        return end
+
+    path = small(tmp_path, write)
+    if "ArgMax" in ends and "Softmax" not in ends:
+        assert imported(path).task == Segmentation(tuple(f"class {i}" for i in range(4)))
+    elif "ArgMax" not in ends:
+        with pytest.raises(ImportedFileError, match="--task segmentation is for maps of labels"):
+            imported(path)
+    model = imported(path, TaskSettings(task="segmentation", labels=tuple("abcd")))
+    assert model.task == Segmentation(tuple("abcd"))
+    assert type(model.layers[-1]).__name__ == "Relu"  # the channels are those of the convolution before it
 
 
 def test_raw_takes_any_outputs_under_the_names_of_the_file(tmp_path: Path) -> None:
