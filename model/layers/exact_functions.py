@@ -10,12 +10,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers.functions import FunctionName
-
 Float64 = NDArray[np.float64]
 
-EXACT: tuple[FunctionName, ...] = (
+EXACT = (
     *("sigmoid", "silu", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish", "softplus", "mish", "clip"),
+    *("gelu", "gelu_tanh"),
 )
 """The functions that have such bits."""
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -26,9 +25,15 @@ _FACTORS = [1 / math.factorial(n) for n in range(14)]
 """Of exp: 1 / n!, nearest float64."""
 _ODD = [1 / (2 * n + 1) for n in range(18)]
 """Of the logarithm: 1 / (2 n + 1), nearest float64."""
+_NORMAL = [1 / math.prod(range(1, 2 * n + 2, 2)) for n in range(130)]
+"""Of the normal distribution: 1 / (1 * 3 * .. (2 n + 1)), nearest float64."""
+_GREATEST_NORMAL = 8.0
+_PER_ROOT_2_PI = float.fromhex("0x1.9884533d43651p-2")
+_ROOT_2_PER_PI = float.fromhex("0x1.9884533d43651p-1")
+"""The square roots of 1 / (2 pi) and 2 / pi."""
 
 
-def evaluate_exactly(function: FunctionName, x: Float64, alpha: float = 0.0, beta: float = 0.0) -> Float64:
+def evaluate_exactly(function: str, x: Float64, alpha: float = 0.0, beta: float = 0.0) -> Float64:
     """f(x) [...] of finite x [...]; f is one of EXACT, it and alpha and beta as `functions.evaluate` has them."""
     match function:
         case "sigmoid":
@@ -52,6 +57,10 @@ def evaluate_exactly(function: FunctionName, x: Float64, alpha: float = 0.0, bet
             return x * _tanh_of_softplus(x)
         case "clip":
             return np.minimum(np.maximum(x, alpha), beta)
+        case "gelu":
+            return x * _normal_share(x)
+        case "gelu_tanh":
+            return x * _sigmoid(2 * (_ROOT_2_PER_PI * (x + 0.044715 * x * x * x)))
     raise AssertionError(function)
 
 
@@ -67,6 +76,13 @@ def _log_1_plus(t: Float64) -> Float64:
     """ln(1 + t) = 2 (s + s**3 / 3 + s**5 / 5 + ..), s = t / (2 + t), for t = 0 .. 1."""
     s = t / (2 + t)
     return 2 * s * _polynomial(s * s, _ODD)
+
+
+def _normal_share(x: Float64) -> Float64:
+    """Of the standard normal distribution below x, limited to +-8: 1/2 + density(x) (x + x**3 / 3 + x**5 / 15 + ..)."""
+    x = np.minimum(np.maximum(x, -_GREATEST_NORMAL), _GREATEST_NORMAL)
+    square = x * x
+    return 0.5 + _PER_ROOT_2_PI * _exp(-0.5 * square) * x * _polynomial(square, _NORMAL)
 
 
 def _polynomial(x: Float64, factors: list[float]) -> Float64:
