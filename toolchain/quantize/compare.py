@@ -171,7 +171,7 @@ def layer_errors(
     signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     with ExitStack() as stack:
         models = [needed(integer, part) for part in parts]
-        sessions = [stack.enter_context(closing(integer_session(each))) for each in models]
+        sessions = [stack.enter_context(closing(integer_session(each, compared=0))) for each in models]
         for done, image in enumerate(images, 1):
             found: dict[str, NDArray[np.generic]] = {}
             for part, session in zip(parts, sessions, strict=True):
