@@ -13,7 +13,15 @@ from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
 from edgemeta.model.graph import Align, Crop
 from edgemeta.model.prove_preprocessing import COLOURS, is_colour
-from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Decoding, TaskName
+from edgemeta.model.tasks import (
+    MAX_CANDIDATES,
+    MAX_SCORE,
+    MIN_SCORE,
+    Decoding,
+    PointLayout,
+    PointUnit,
+    TaskName,
+)
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -117,6 +125,8 @@ class ImportSettings(Section):
     anchors: Annotated[tuple[tuple[tuple[float, float], ...], ...] | None, BeforeValidator(_anchors)] = None
     strides: Annotated[tuple[tuple[float, float], ...] | None, BeforeValidator(_strides)] = None
     box_order: Literal["xywh", "yxhw"] | None = None
+    point_layout: PointLayout | None = None
+    point_unit: PointUnit | None = None
     score_threshold: Score | None = None
     overlap_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_objects: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
@@ -127,7 +137,7 @@ class ImportSettings(Section):
 
     def task_settings(self) -> TaskSettings:
         """What the outputs mean."""
-        names = ("task", "outputs", "decoding", "anchors", "strides", "box_order")
+        names = ("task", "outputs", "decoding", "anchors", "strides", "box_order", "point_layout", "point_unit")
         limits = ("score_threshold", "overlap_threshold", "max_objects")
         labels = None if self.labels is None else labels_of(self.labels)
         return TaskSettings(labels=labels, **self._given(*names, *limits))

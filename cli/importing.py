@@ -10,7 +10,14 @@ from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import Align, Crop, FloatModel, Model
 from edgemeta.model.layers import Shape
-from edgemeta.model.tasks import Decoding, Detection, TaskName, task_name
+from edgemeta.model.tasks import (
+    Decoding,
+    Detection,
+    PointLayout,
+    PointUnit,
+    TaskName,
+    task_name,
+)
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
 _path = click.Path(path_type=Path)
@@ -37,6 +44,10 @@ _path = click.Path(path_type=Path)
 @click.option("--score-threshold", type=float, help="Least score of an object, or of a label that is present.")
 @click.option("--overlap-threshold", type=float, help="Of objects that overlap more, only the best remains.")
 @click.option("--max-objects", type=int, help="Most objects of a frame.")
+@click.option(
+    "--point-layout", type=click.Choice(get_args(PointLayout)), help="Of keypoints: numbers of each. Default xy."
+)
+@click.option("--point-unit", type=click.Choice(get_args(PointUnit)), help="Of keypoints. Default pixels.")
 @click.option("--name", help="Name of the model in messages and logs; default: that of the file.")
 @json_option
 @keeps_inputs("out")

@@ -25,6 +25,7 @@ from edgemeta.model.tasks import (
     Classification,
     Detection,
     Embedding,
+    Keypoints,
     MultiLabel,
     Raw,
     Segmentation,
@@ -32,6 +33,7 @@ from edgemeta.model.tasks import (
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
+from edgemeta.tasks.keypoints import points_in_frame
 from edgemeta.tasks.results import Result, reader
 from edgemeta.tasks.segmentation import in_picture
 from edgemeta.tasks.tiles import in_frame
@@ -43,6 +45,7 @@ _SHAPES = 8
 _MAKES: Mapping[type, str] = {
     Embedding: "makes an embedding",
     Segmentation: "gives shares of the image",
+    Keypoints: "gives keypoints",
     Raw: "gives raw outputs",
 }
 _TOP = 3
@@ -95,7 +98,9 @@ def predict(
       edgemeta predict ./yolox.safetensors street/ --json > objects.jsonl
     """
     model = load_model(model_name)
-    if isinstance(model.task, Embedding | Segmentation | Raw) and (top is not None or threshold is not None):
+    if isinstance(model.task, Embedding | Segmentation | Keypoints | Raw) and (
+        top is not None or threshold is not None
+    ):
         made = _MAKES[type(model.task)]
         raise click.UsageError(f"--top and --threshold are for labels and objects, {model_name} {made}")
     if no_reject and isinstance(model.task, Classification):
@@ -153,7 +158,8 @@ class _Predictor:
         if result.cells is not None:
             segments = in_picture(result.cells, self._model.input.shape[:2], place)
             return replace(result, labels=segments.ranked(self._model.labels))
-        return replace(result, objects=in_frame(result.objects, place))
+        points = points_in_frame(result.points, place)
+        return replace(result, objects=in_frame(result.objects, place), points=points)
 
     def shown(self, result: Result) -> Result:
         """What of a result the options let through."""
@@ -198,6 +204,15 @@ def _json(file: str, model: Model, result: Result) -> str:
             ]
         case Embedding():
             entry["embedding"] = [round(number, 6) for number in result.embedding]
+        case Keypoints():
+            entry["keypoints"] = [
+                {
+                    "name": each.name,
+                    "point": [round(each.x, 2), round(each.y, 2)],
+                    "score": None if each.score is None else round(each.score, 6),
+                }
+                for each in result.points
+            ]
         case Raw():
             entry["outputs"] = {each.name: {"shape": each.shape, "values": each.values} for each in result.numbers}
         case _:
@@ -214,6 +229,8 @@ def _heads(model: Model) -> tuple[str, ...]:
             return "label", "score", "x0", "y0", "x1", "y1"
         case Embedding():
             return ("embedding",)
+        case Keypoints():
+            return "point", "x", "y"
         case Raw():
             return ("outputs",)
         case _:
@@ -226,10 +243,11 @@ def _table(file: str, model: Model, result: Result) -> Iterator[str]:
     rows += [(each.label, f"{each.score:.1%}", *(f"{side:.0f}" for side in each.box)) for each in result.objects]
     if isinstance(model.task, Embedding):
         rows = [(f"{len(result.embedding)} numbers: {_first([round(each, 3) for each in result.embedding])}",)]
+    rows += [(each.name, f"{each.x:.0f}", f"{each.y:.0f}") for each in result.points]
     rows += [(f"{each.name} {_first(each.values)}",) for each in result.numbers]
     for number, row in enumerate(rows or [("unknown" if result.unknown else "none",)]):
         name = "" if number else file
-        yield _row(name, *row, boxes=isinstance(model.task, Detection))
+        yield _row(name, *row, boxes=isinstance(model.task, Detection | Keypoints))
 
 
 def _first(numbers: Sequence[float]) -> str:

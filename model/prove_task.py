@@ -10,6 +10,7 @@ from edgemeta.model.layers import Shape
 from edgemeta.model.require import require, require_between, require_text, shown
 from edgemeta.model.tasks import (
     MAX_CANDIDATES,
+    MAX_KEYPOINTS,
     MAX_NUMBERS,
     MAX_SCORE,
     MIN_SCORE,
@@ -19,6 +20,7 @@ from edgemeta.model.tasks import (
     Detection,
     DetectionLevel,
     Embedding,
+    Keypoints,
     MultiLabel,
     Raw,
     Rejection,
@@ -74,6 +76,8 @@ def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
             _prove_detection(task, outputs)
         case Segmentation():
             _prove_segmentation(task, outputs)
+        case Keypoints():
+            _prove_keypoints(task, outputs)
         case Raw():
             _prove_raw(task, outputs)
         case _:
@@ -82,7 +86,7 @@ def prove_outputs(task: Task, outputs: Mapping[str, Shape]) -> None:
 
 def _prove_labels(task: Task) -> None:
     labels = labels_of(task)
-    require(len(labels) > 0 or isinstance(task, Embedding | Raw), "there are no labels")
+    require(len(labels) > 0 or isinstance(task, Embedding | Keypoints | Raw), "there are no labels")
     for label in labels:
         require_text(label, "a label")
     twice = next((label for label, count in Counter(labels).items() if count > 1), None)
@@ -126,6 +130,14 @@ def _prove_segmentation(task: Segmentation, outputs: Mapping[str, Shape]) -> Non
     ((name, shape),) = outputs.items()
     count = len(task.labels)
     require(shape[2] == count, f"output {name!r} has {shape[2]} channels, expected {count}, one for each label")
+
+
+def _prove_keypoints(task: Keypoints, outputs: Mapping[str, Shape]) -> None:
+    require_between(len(task.names), 1, MAX_KEYPOINTS, "the number of keypoints")
+    for name in task.names:
+        require_text(name, "a name of a keypoint")
+    require(len(set(task.names)) == len(task.names), "a name of a keypoint occurs more than once")
+    _prove_vector(task, outputs, len(task.names) * len(task.layout), f"{', '.join(task.layout)} of each point")
 
 
 def _prove_raw(task: Raw, outputs: Mapping[str, Shape]) -> None:

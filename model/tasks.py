@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 MIN_SCORE, MAX_SCORE = 0.001, 0.999
 """Score thresholds lie between these."""
+MAX_KEYPOINTS = 512
+"""Greatest number of points of keypoints."""
 MAX_NUMBERS = 4096
 """Greatest number of numbers of raw outputs: a message has them all, in at most about 50 kB of JSON."""
 MAX_CANDIDATES = 1000
@@ -56,6 +58,24 @@ class MultiLabel:
 @dataclass(frozen=True)
 class Embedding:
     """One output (1, 1, D), a vector to compare with others by cosine similarity; it is divided by its length."""
+
+
+PointLayout: TypeAlias = Literal["xy", "xyz", "xys", "yxs"]
+PointUnit: TypeAlias = Literal["pixels", "fraction"]
+
+
+@dataclass(frozen=True)
+class Keypoints:
+    """One output (1, 1, K len(layout)): numbers of K named points of one thing, as the landmarks of a face.
+
+    layout: the numbers of each point in their order, x from left to right, y from top to bottom, z a depth, which is
+    not read, s a score, which is limited to 0 .. 1. unit: of x and y: pixels of the input, or fractions of its width
+    and height.
+    """
+
+    names: tuple[str, ...]
+    layout: PointLayout = "xy"
+    unit: PointUnit = "pixels"
 
 
 @dataclass(frozen=True)
@@ -161,12 +181,12 @@ class Detection:
     powers: tuple[float, float] = (1.0, 1.0)
 
 
-Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Segmentation | Raw
+Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Segmentation | Keypoints | Raw
 
 
 def labels_of(task: Task) -> tuple[str, ...]:
-    """Labels that a task can name; none for an embedding and raw outputs."""
-    return () if isinstance(task, Embedding | Raw) else task.labels
+    """Labels that a task can name; none for an embedding, keypoints and raw outputs."""
+    return () if isinstance(task, Embedding | Keypoints | Raw) else task.labels
 
 
 def compares_channels(task: Task) -> bool:
@@ -174,7 +194,9 @@ def compares_channels(task: Task) -> bool:
     return isinstance(task, Classification) or (isinstance(task, Segmentation) and len(task.labels) > 1)
 
 
-TaskName: TypeAlias = Literal["classification", "multi-label", "detection", "embedding", "segmentation", "raw"]
+TaskName: TypeAlias = Literal[
+    "classification", "multi-label", "detection", "embedding", "segmentation", "keypoints", "raw"
+]
 
 _NAMES: Mapping[type, TaskName] = {
     Classification: "classification",
@@ -182,6 +204,7 @@ _NAMES: Mapping[type, TaskName] = {
     Detection: "detection",
     Embedding: "embedding",
     Segmentation: "segmentation",
+    Keypoints: "keypoints",
     Raw: "raw",
 }
 

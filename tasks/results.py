@@ -8,10 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+)
 from edgemeta.tasks.classification import top_k, unknown
 from edgemeta.tasks.detection.level import Outputs
 from edgemeta.tasks.detection.objects import Detector, Object
+from edgemeta.tasks.keypoints import Keypoint, KeypointReader
 from edgemeta.tasks.numbers import Float64, Output
 from edgemeta.tasks.segmentation import Cells, SegmentationReader
 
@@ -91,7 +100,7 @@ class Result:
     labels: with scores, the greatest first: the best ones of a classification, or the present ones of several. unknown:
     a classification's rule of rejection gives the image no label. objects:
     best first, boxes in pixels of the network's input. embedding: a vector of length 1. numbers: of raw outputs.
-    cells: labels of a segmentation's cells over the input.
+    cells: labels of a segmentation's cells over the input. points: in pixels of the network's input.
     """
 
     labels: tuple[tuple[str, float], ...] = ()
@@ -99,6 +108,7 @@ class Result:
     embedding: tuple[float, ...] = ()
     unknown: bool = False
     numbers: tuple[Numbers, ...] = ()
+    points: tuple[Keypoint, ...] = ()
     cells: Cells | None = field(default=None, compare=False)
 
 
@@ -127,6 +137,9 @@ def reader(model: Model, top: int = 5, thresholds: Mapping[str, float] | None = 
         case Segmentation():
             segmented = SegmentationReader(model)
             return lambda outputs: Result(cells=segmented.cells(outputs[0]))
+        case Keypoints():
+            located = KeypointReader(model)
+            return lambda outputs: Result(points=located.points(outputs[0]))
         case Raw():
             raw = RawReader(model)
             return lambda outputs: Result(numbers=raw.numbers(outputs))

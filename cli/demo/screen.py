@@ -167,6 +167,8 @@ def _found(tally: Tally, layout: Layout) -> RenderableType:
     frame = tally.frame
     if frame.embedding is not None:
         return Text(f"a vector of {len(frame.embedding)} numbers")
+    if frame.keypoints is not None:
+        return Text(f"{len(frame.keypoints)} points")
     if frame.outputs is not None:
         return Text("\n".join(outputs_in(frame)))
     table = Table.grid(padding=(0, 1))

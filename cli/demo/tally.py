@@ -180,7 +180,7 @@ def found_in(frame: FrameMessage) -> Sequence[LabelScore | FoundObject]:
 
 def is_classification(frame: FrameMessage) -> bool:
     """Whether a frame has one best label and a state, and no objects, counts or numbers."""
-    return all(each is None for each in (frame.objects, frame.counts, frame.embedding, frame.outputs))
+    return all(each is None for each in (frame.objects, frame.counts, frame.embedding, frame.outputs, frame.keypoints))
 
 
 def outputs_in(frame: FrameMessage) -> list[str]:

@@ -69,6 +69,8 @@ class LineView(QuietView):
 def _description(frame: FrameMessage) -> str:
     if frame.embedding is not None:
         return f"vector of {len(frame.embedding)} numbers"
+    if frame.keypoints is not None:
+        return f"{len(frame.keypoints)} points"
     if frame.outputs is not None:
         return "; ".join(outputs_in(frame))
     named = found_in(frame)

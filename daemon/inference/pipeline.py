@@ -148,6 +148,7 @@ class Pipeline:
             "unknown": reading.unknown,
             "objects": reading.objects,
             "embedding": reading.embedding,
+            "keypoints": reading.keypoints,
             "segments": reading.segments,
             "outputs": reading.outputs,
             "state": tracked.state,

@@ -8,6 +8,7 @@ from pydantic import Field
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import (
     CameraState,
+    FoundKeypoint,
     FoundObject,
     FrameMessage,
     InfoMessage,
@@ -53,6 +54,7 @@ class FramePicture(Part):
 
     sequence: int = Field(ge=1, description="Number of the captured frame.")
     objects: list[FoundObject] = Field(description="Its objects, best first; empty for other tasks than detection.")
+    keypoints: list[FoundKeypoint] = Field(description="Its points; empty for other tasks than keypoints.")
     segments: LabelCells | None = Field(
         default=None, description="Which label is where; null for other tasks than segmentation."
     )

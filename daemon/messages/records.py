@@ -83,6 +83,18 @@ class FoundObject(Part):
     zones: list[str] = Field(description="The zones of the camera in which it stands: the middle of its lower edge.")
 
 
+Point = tuple[float, float]
+
+
+class FoundKeypoint(Part):
+    """One named point."""
+
+    name: str = Field(description="Name of the point.")
+    point: Point = Field(description="x and y in pixels of the classified picture, as boxes are.")
+    point_relative: Point = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
+    score: float | None = Field(ge=0, le=1, description="How certain the model is; null where it has no scores.")
+
+
 MAX_SIDE = 64
 """Most rows and columns of a map of labels in a message."""
 
@@ -172,6 +184,9 @@ class FrameMessage(Message):
     )
     embedding: list[float] | None = Field(
         default=None, description="Embedding: a vector of length 1. Null for other tasks."
+    )
+    keypoints: list[FoundKeypoint] | None = Field(
+        default=None, description="Keypoints: the points, in the order of the model. Null for other tasks."
     )
     segments: LabelCells | None = Field(
         default=None, description="Segmentation: which label is where. Null for other tasks."

@@ -8,7 +8,13 @@ from edgemeta.daemon.config.loader import KeyPath, Problem
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.inference.readers.labels import label_names
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Detection, Raw, Segmentation, task_name
+from edgemeta.model.tasks import (
+    Detection,
+    Keypoints,
+    Raw,
+    Segmentation,
+    task_name,
+)
 
 
 def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Problem]:
@@ -27,7 +33,7 @@ def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Pro
             if given and not isinstance(model.task, Detection):
                 found = f"{key} for {model.name}, whose task is {task_name(model.task)}"
                 yield Problem((*own, key), found, "a model that finds objects")
-        if isinstance(model.task, Segmentation | Raw) and camera.tiles.rows * camera.tiles.columns > 1:
+        if isinstance(model.task, Segmentation | Keypoints | Raw) and camera.tiles.rows * camera.tiles.columns > 1:
             found = f"several tiles for {model.name}, whose task is {task_name(model.task)}"
             yield Problem((*own, "tiles"), found, "1 row and 1 column, as what tiles show cannot be joined")
         lacks = f"{model.name} does not have"

@@ -32,7 +32,11 @@ class EncodedFrame:
         message = self.shown.message
         jpeg = base64.b64encode(self.jpeg).decode("ascii")
         return FramePicture(
-            sequence=message.sequence, objects=message.objects or [], segments=message.segments, jpeg=jpeg
+            sequence=message.sequence,
+            objects=message.objects or [],
+            keypoints=message.keypoints or [],
+            segments=message.segments,
+            jpeg=jpeg,
         )
 
 

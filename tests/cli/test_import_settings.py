@@ -38,6 +38,8 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         "anchors": "10,14 23,27; 81,82.5",
         "strides": "8 16",
         "box_order": "yxhw",
+        "point_layout": "xys",
+        "point_unit": "fraction",
         "score_threshold": 0.25,
         "overlap_threshold": 0.6,
         "max_objects": 20,
@@ -47,7 +49,7 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         "mean: [1, 2, 3]\nstd: 255\ncolour: bgr\ncrop: letterbox\nfill: [114]\nalign: corner\nsize: 224x320\n"
         "labels: coco\ntask: detection\noutputs: [a, b, c]\ndecoding: ssd\n"
         "anchors:\n  - [[10, 14], [23, 27]]\n  - [[81, 82.5]]\nstrides: [8, [16, 16]]\nbox_order: yxhw\n"
-        "score_threshold: 0.25\noverlap_threshold: 0.6\nmax_objects: 20\nname: yard\n"
+        "point_layout: xys\npoint_unit: fraction\nscore_threshold: 0.25\noverlap_threshold: 0.6\nmax_objects: 20\nname: yard\n"
     )
     settings = read_settings(NETWORK, None, options)
     assert set(options) == set(ImportSettings.model_fields)
@@ -64,6 +66,8 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         0.25,
         0.6,
         20,
+        "xys",
+        "fraction",
     )
     assert (settings.size, settings.name) == ((224, 320), "yard")
 

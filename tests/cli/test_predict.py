@@ -22,8 +22,17 @@ from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Rejection, Segmentation
+from edgemeta.model.tasks import (
+    Classification,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Rejection,
+    Segmentation,
+)
 from edgemeta.model.zoo import find
+from edgemeta.tasks.keypoints import points_in_frame
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.tiles import in_frame
 from tests.tasks.detection.models import detection_model
@@ -163,6 +172,16 @@ def test_a_segmentation(lines_of, photo: Path, tmp_path: Path) -> None:
     assert entry["labels"] == as_labels(expected)
 
 
+def test_keypoints(lines_of, photo: Path, tmp_path: Path) -> None:
+    model = vector_model(Keypoints(("left", "right"), "xys"), 6)
+    (entry,) = lines_of(stored(model, tmp_path), photo)
+    place = placement(model.preprocessing, model.input, read_image(photo).shape)
+    points = points_in_frame(expected_of(model, photo).points, place)
+    assert [each["name"] for each in entry["keypoints"]] == ["left", "right"]
+    assert [each["point"] for each in entry["keypoints"]] == [[round(each.x, 2), round(each.y, 2)] for each in points]
+    assert all(0 <= each["score"] <= 1 for each in entry["keypoints"])
+
+
 def test_raw_outputs(lines_of, photo: Path, tmp_path: Path) -> None:
     model = vector_model(Raw(("angles",)), 6)
     path = stored(model, tmp_path)
@@ -277,8 +296,9 @@ def test_a_name_that_is_not_text(lines_of, photo: Path, tmp_path: Path) -> None:
         (vector_model(Classification(tuple(f"{'long ' * 20}{i}" for i in range(6))), 6), "label score"),
         (vector_model(Embedding(), 300), "embedding"),
         (vector_model(Raw(("name " * 12,)), 300), "outputs"),
+        (vector_model(Keypoints(tuple(f"{'long ' * 20}{i}" for i in range(3))), 6), "point x y"),
     ],
-    ids=["detection", "nothing", "classification", "embedding", "raw"],
+    ids=["detection", "nothing", "classification", "embedding", "raw", "keypoints"],
 )
 def test_a_table_fits_80_columns(photo: Path, tmp_path: Path, model: Model, heads: str) -> None:
     deep = tmp_path / "a folder with a long name" / "and another one in it"

@@ -9,7 +9,17 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode, encode
 from edgemeta.model.graph import Model
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Detection, DetectionLevel, Embedding, MultiLabel, Raw, Segmentation, Task, labels_of
+from edgemeta.model.tasks import (
+    Detection,
+    DetectionLevel,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+    Task,
+    labels_of,
+)
 from tests.tasks.detection.models import DECODINGS, detection_model
 from tests.tasks.models import colour_map_model, vector_model
 
@@ -29,7 +39,7 @@ def _with_strides(task: Task) -> Detection:
 
 
 def test_other_tasks_are_stored() -> None:
-    for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding(), Raw(("age",))):
+    for task in (MultiLabel(("a", "b")), MultiLabel(("a", "b"), 0.7), Embedding(), Raw(("age",)), Keypoints(("eye",))):
         assert decode(encode(vector_model(task, 2))).task == task
     for each in (Segmentation(("a", "b")), Segmentation(("a",), 0.7, 0.2)):
         assert decode(encode(colour_map_model(each))).task == each

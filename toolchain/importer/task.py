@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgemeta.model.layers import FloatLayer, Function
-from edgemeta.model.tasks import Classification, Embedding, MultiLabel, Raw, Segmentation, Task
+from edgemeta.model.tasks import (
+    Classification,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+    Task,
+)
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
@@ -88,13 +96,15 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
         raise ImportedFileError(f"{path}: has {len(outputs)} outputs, expected 1 for a {settings.task or 'vector'}")
     task = settings.task
     last = next((layer for layer in layers if layer.name == outputs[0]), None)
-    if isinstance(last, Function) and last.function == "sigmoid" and task != "embedding":
+    if isinstance(last, Function) and last.function == "sigmoid" and task not in ("embedding", "keypoints"):
         layers, outputs = tuple(layer for layer in layers if layer is not last), (last.input,)
         notes.append("the sigmoid at the end is left out: scores are computed from the logits before it")
         task = task or "multi-label"
     (value,) = imported.outputs.values()
     (shape,) = (each.shape for each in maps_of(value))
     count = shape[2]
+    if task == "keypoints":
+        return Meaning(layers, outputs, _keypoints(path, settings, count), tuple(notes))
     if task == "embedding":
         return Meaning(layers, outputs, Embedding(), tuple(notes))
     labels = _labels(path, settings.labels, count)
@@ -109,6 +119,19 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
         )
         return Meaning(layers, outputs, several, tuple(notes))
     return Meaning(layers, outputs, Classification(labels), tuple(notes))
+
+
+def _keypoints(path: Path, settings: TaskSettings, numbers: int) -> Keypoints:
+    points, rest = divmod(numbers, len(settings.point_layout))
+    if rest:
+        raise ImportedFileError(
+            f"{path}: has {numbers} numbers, expected {len(settings.point_layout)} for each keypoint "
+            f"(--point-layout {settings.point_layout})"
+        )
+    names = tuple(f"point {number}" for number in range(points))
+    if settings.labels is not None:
+        names = _labels(path, settings.labels, points)
+    return Keypoints(names, settings.point_layout, settings.point_unit)
 
 
 def _raw(imported: Imported) -> Meaning:

@@ -12,10 +12,19 @@ from edgemeta.daemon.inference.readers.reading import Picture, Reader, Reading, 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.messages.records import MAX_SIDE, Fields
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+)
 from edgemeta.plugins.api import Outputs
 from edgemeta.tasks.classification import logits_of, unknown
 from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.keypoints import points_in_frame
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.segmentation import NO_LABEL, in_picture, runs
 from edgemeta.tasks.tiles import best_labels, in_frame, merge
@@ -34,6 +43,8 @@ def reader_of(model: Model, settings: CameraSettings) -> Reader:
             return _embedding_reader(model)
         case Segmentation() as task:
             return _segmentation_reader(model, task, settings)
+        case Keypoints():
+            return _keypoint_reader(model)
         case Raw():
             return _raw_reader(model)
         case _:
@@ -119,6 +130,27 @@ def _segmentation_reader(model: Model, task: Segmentation, settings: CameraSetti
                 ),
                 "runs": runs(coarse),
             },
+        )
+
+    return read
+
+
+def _keypoint_reader(model: Model) -> Reader:
+    """The points in the only tile: `object_checks` refuses several."""
+    decode = reader(model)
+
+    def read(outputs: Outputs, picture: Picture) -> Reading:
+        points = points_in_frame(decode(tiles_of(outputs)[0]).points, picture.placements[0])
+        return Reading(
+            keypoints=[
+                {
+                    "name": each.name,
+                    "point": (round(each.x, 1), round(each.y, 1)),
+                    "point_relative": (round(each.x / picture.width, 5), round(each.y / picture.height, 5)),
+                    "score": None if each.score is None else round(each.score, 6),
+                }
+                for each in points
+            ]
         )
 
     return read

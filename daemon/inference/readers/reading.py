@@ -38,6 +38,7 @@ class Reading:
     labels: list[Fields] = field(default_factory=list)
     objects: list[Fields] | None = None
     embedding: list[float] | None = None
+    keypoints: list[Fields] | None = None
     segments: Fields | None = None
     outputs: Fields | None = None
     unknown: bool = False

@@ -4,7 +4,15 @@ from edgemeta.daemon.inference.tracking.counts import CountTracker
 from edgemeta.daemon.inference.tracking.label import LabelTracker
 from edgemeta.daemon.inference.tracking.tracker import NoTracker, Tracker
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+)
 
 
 def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
@@ -15,6 +23,7 @@ def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
         Detection: CountTracker,
         Embedding: NoTracker,
         Segmentation: CountTracker,
+        Keypoints: NoTracker,
         Raw: NoTracker,
     }
     kind = kinds[type(model.task)]

@@ -150,7 +150,7 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             found = present_labels(name, camera.labels, state, in_all)
         case "raw":
             found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
-    if camera.task not in ("embedding", "segmentation", "raw"):
+    if camera.task not in ("embedding", "segmentation", "keypoints", "raw"):
         found[f"confidence_{name}"] = confidence
     return found | {
         f"problem_{name}": {

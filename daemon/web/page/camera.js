@@ -36,7 +36,7 @@ export class CameraCard {
     this.showFrame(camera, state, old);
     this.showReading(camera, state.info.labels, now, old);
     this.showFacts(camera);
-    this.find(".chart").hidden = ["embedding", "raw"].includes(camera.task); // they have no scores
+    this.find(".chart").hidden = ["embedding", "keypoints", "raw"].includes(camera.task); // they have no scores
     draw(this.find("canvas"), this.points, now, state.info.labels, camera.task === "classification");
   }
 
@@ -60,7 +60,7 @@ export class CameraCard {
     if (!pictures || camera.frame === null || this.loading || camera.frame.sequence === this.sequence) return;
     this.loading = true;
     this.sequence = camera.frame.sequence;
-    if (["detection", "segmentation"].includes(camera.task)) this.loadWithBoxes(camera, info.labels);
+    if (["detection", "segmentation", "keypoints"].includes(camera.task)) this.loadWithBoxes(camera, info.labels);
     else this.load(`frame/${this.name}.jpg?${this.sequence}`, () => this.overlay.hide());
   }
 
@@ -69,10 +69,10 @@ export class CameraCard {
     try {
       const answer = await fetch(`frame/${this.name}.json`, { signal: AbortSignal.timeout(PICTURE_TIMEOUT_MS) });
       if (!answer.ok) return this.showNoPicture();
-      const { sequence, objects, segments, jpeg } = await answer.json();
+      const { sequence, objects, keypoints, segments, jpeg } = await answer.json();
       await this.load(`data:image/jpeg;base64,${jpeg}`, () => {
-        this.overlay.show(this.image, objects, camera.zones, labels, segments);
-        const found = segments ? "" : `, ${objects.length} objects`;
+        this.overlay.show(this.image, objects, camera.zones, labels, segments, keypoints);
+        const found = segments ? "" : camera.task === "keypoints" ? `, ${keypoints.length} points` : `, ${objects.length} objects`;
         this.image.alt = `Frame ${sequence} of camera ${this.name}${found}`;
       });
     } catch {

@@ -17,12 +17,12 @@ export class Overlay {
   }
 
   // `picture`: an image that is loaded; objects and zones with places as fractions of it.
-  show(picture, objects, zones, labels, segments) {
+  show(picture, objects, zones, labels, segments, keypoints) {
     this.root.hidden = false;
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
     paint(this.cells, segments, labels);
     this.outlines.replaceChildren(...Object.values(zones).map(outline));
-    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)));
+    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)), ...keypoints.map(dot));
   }
 
   hide() {
@@ -72,6 +72,12 @@ function box({ label, score, box_relative: [left, top, right, bottom] }, labels)
   item.style.setProperty("--colour", colour(label, labels));
   place(item, left, top, right, bottom);
   item.append(Object.assign(document.createElement("span"), { textContent: `${label} ${percent(score)}` }));
+  return item;
+}
+
+function dot({ name, point_relative: [x, y] }) {
+  const item = Object.assign(document.createElement("li"), { className: "point", title: name });
+  place(item, x, y, x, y);
   return item;
 }
 

@@ -5,7 +5,7 @@ import { count, percent } from "./format.js";
 
 export function readingOf({ task, frame, zones }) {
   if (frame === null) return { headline: "–", sure: false, rows: [], zones: [] };
-  return { classification, detection, "multi-label": multiLabel, embedding, segmentation, raw }[task](frame, zones);
+  return { classification, detection, "multi-label": multiLabel, embedding, segmentation, keypoints, raw }[task](frame, zones);
 }
 
 function classification({ state, labels, unknown }) {
@@ -38,6 +38,10 @@ function embedding({ embedding: vector }) {
 // Shares are of this frame, what is present of several.
 function segmentation(frame) {
   return { ...multiLabel(frame), list: "Shares of the picture" };
+}
+
+function keypoints({ keypoints: points }) {
+  return { headline: `${count(points.length)} points`, sure: true, rows: [], zones: [] };
 }
 
 function raw({ outputs }) {

@@ -53,6 +53,7 @@ def frame() -> Fields:
             }
         ],
         "embedding": [0.6, -0.8],
+        "keypoints": [{"name": "nose", "point": (1.5, 2.0), "point_relative": (0.1, 0.2), "score": None}],
         "segments": {
             "labels": ["road"],
             "rows": 1,

@@ -15,7 +15,11 @@ from edgemeta.model import reference
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import Raw, Segmentation
+from edgemeta.model.tasks import (
+    Keypoints,
+    Raw,
+    Segmentation,
+)
 from edgemeta.tasks.results import RawReader
 from tests.daemon.conftest import broker_keys, colour_model
 from tests.daemon.service.test_plan import lines_of
@@ -83,6 +87,22 @@ def test_a_segmentation_is_shares_counts_and_a_map(frame_of: Serve, subscriber: 
     assert {event.json["kind"] for event in subscriber.on("yard/event")} == {"appeared"}
     announced = subscriber.wait("/config")[0].json["cmps"]
     assert {"labels_yard", "present_yard.red", "present_yard.green"} <= set(announced)
+
+
+def test_keypoints_are_points_of_the_picture(frame_of: Serve, subscriber: Any) -> None:
+    model = replace(colour_model(), task=Keypoints(("nose",), "xys", "fraction"))
+    picture = np.full((40, 40, 3), (30, 6, 10), np.uint8)  # sixteen times 10, 6 and 30 of 255
+    frame = frame_of(model, picture, homeassistant={"enabled": True})
+    x, y = 16 * 10 / 255, 16 * 6 / 255
+    (nose,) = frame["keypoints"]
+    assert nose == {
+        "name": "nose",
+        "point": [round(40 * x, 1), round(40 * y, 1)],
+        "point_relative": [round(x, 5), round(y, 5)],
+        "score": 1.0,
+    }
+    assert (frame["labels"], frame["objects"], frame["outputs"]) == ([], None, None)
+    assert "confidence_yard" not in subscriber.wait("/config")[0].json["cmps"]
 
 
 def test_tiles_of_raw_outputs_are_a_mistake(write_config: Any, tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import Classification, Detection, Embedding, MultiLabel, Raw, Segmentation
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    Embedding,
+    Keypoints,
+    MultiLabel,
+    Raw,
+    Segmentation,
+)
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -261,6 +269,17 @@ def test_a_map_of_labels_is_a_segmentation(tmp_path: Path, ends: tuple[str, ...]
     model = imported(path, TaskSettings(task="segmentation", labels=tuple("abcd")))
     assert model.task == Segmentation(tuple("abcd"))
     assert type(model.layers[-1]).__name__ == "Relu"  # the channels are those of the convolution before it
+
+
+def test_a_vector_of_coordinates_is_keypoints(tmp_path: Path) -> None:
+    path = small(tmp_path, lambda net: net.node("Sigmoid", vector(net)))
+    model = imported(path, TaskSettings(task="keypoints", point_layout="xys", point_unit="fraction"))
+    assert model.task == Keypoints(("point 0", "point 1"), "xys", "fraction")
+    assert type(model.layers[-1]).__name__ == "Function"
+    assert imported(path, TaskSettings(task="keypoints", labels=tuple("abc"))).task == Keypoints(tuple("abc"))
+    path = small(tmp_path, lambda net: vector(net, 7))
+    with pytest.raises(ImportedFileError, match="has 7 numbers, expected 2 for each keypoint"):
+        imported(path, TaskSettings(task="keypoints"))
 
 
 def test_raw_takes_any_outputs_under_the_names_of_the_file(tmp_path: Path) -> None:

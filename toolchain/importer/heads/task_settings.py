@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from edgemeta.model.tasks import Decoding, TaskName
+from edgemeta.model.tasks import Decoding, PointLayout, PointUnit, TaskName
 
 Anchors: TypeAlias = tuple[tuple[float, float], ...]
 
@@ -26,3 +26,5 @@ class TaskSettings:
     score_threshold: float | None = None
     overlap_threshold: float | None = None
     max_objects: int | None = None
+    point_layout: PointLayout = "xy"
+    point_unit: PointUnit = "pixels"

@@ -193,7 +193,15 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
     row = r"^\| `(\w+)` \| (camera|device|label|number|zone|zone and label) \| .+ \| `(\w+)` \|$"
     rows = set(re.findall(row, text, re.MULTILINE))
     cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}}}
-    tasks: tuple[TaskName, ...] = ("classification", "detection", "multi-label", "embedding", "segmentation", "raw")
+    tasks: tuple[TaskName, ...] = (
+        "classification",
+        "detection",
+        "multi-label",
+        "embedding",
+        "segmentation",
+        "keypoints",
+        "raw",
+    )
     wanted = set()
     for task in tasks:
         for key, component in announced(config_of(cameras), task)["cmps"].items():
