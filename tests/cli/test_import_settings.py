@@ -49,7 +49,8 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         "mean: [1, 2, 3]\nstd: 255\ncolour: bgr\ncrop: letterbox\nfill: [114]\nalign: corner\nsize: 224x320\n"
         "labels: coco\ntask: detection\noutputs: [a, b, c]\ndecoding: ssd\n"
         "anchors:\n  - [[10, 14], [23, 27]]\n  - [[81, 82.5]]\nstrides: [8, [16, 16]]\nbox_order: yxhw\n"
-        "point_layout: xys\npoint_unit: fraction\nscore_threshold: 0.25\noverlap_threshold: 0.6\nmax_objects: 20\nname: yard\n"
+        "point_layout: xys\npoint_unit: fraction\n"
+        "score_threshold: 0.25\noverlap_threshold: 0.6\nmax_objects: 20\nname: yard\n"
     )
     settings = read_settings(NETWORK, None, options)
     assert set(options) == set(ImportSettings.model_fields)
