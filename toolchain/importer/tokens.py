@@ -15,6 +15,7 @@ from edgemeta.model.layers import (
     Concat,
     Constant,
     Conv,
+    Function,
     GlobalAverage,
     LayerNorm,
     MatMul,
@@ -215,7 +216,7 @@ def batch_norm(build: Builder, node: Node) -> Value:
 
 def multiply(build: Builder, node: Node) -> Value:
     """Mul: by numbers, or of two tensors."""
-    return _two(build, node, lambda name, a, b: Product(name, (a, b)), lambda x: (x, np.zeros_like(x)))
+    return _two(build, node, _product, lambda x: (x, np.zeros_like(x)))
 
 
 def add(build: Builder, node: Node) -> Value:
@@ -231,13 +232,19 @@ def subtract(build: Builder, node: Node) -> Value:
 
 
 def divide(build: Builder, node: Node) -> Value:
-    """Div by numbers."""
+    """Div by numbers, or by the inverse of a tensor."""
+    if build.is_constant(node, 0):
+        raise UnsupportedError("a constant divided by tokens, expected the tensor first")
     if not build.is_constant(node, 1):
-        raise UnsupportedError("a quotient of tensors, expected a constant")
+        view = plain(build, _view(build, node, 1))
+        turned = build.add(Function(f"{node.outputs[0]}.inverse", view.map.tensor, "power", -1.0))
+        return _joined(build, node.outputs[0], _view(build, node, 0), replace(view, map=turned), _product)
     inverse = 1 / build.required(node, 1).astype(np.float64)
-    return _by_constant(
-        build, node, 0, inverse, lambda name, a, b: Product(name, (a, b)), lambda x: (x, np.zeros_like(x))
-    )
+    return _by_constant(build, node, 0, inverse, _product, lambda x: (x, np.zeros_like(x)))
+
+
+def _product(name: str, a: str, b: str) -> Product:
+    return Product(name, (a, b))
 
 
 def _two(
@@ -248,17 +255,29 @@ def _two(
             constant = build.required(node, number).astype(np.float64)
             return _by_constant(build, node, 1 - number, constant, join, affine, sign)
     a, b = _view(build, node, 0), _view(build, node, 1)
+    if b.shape[-1] != 1 == a.shape[-1]:
+        a, b = b, a
+    return _joined(build, node.outputs[0], a, b, join)
+
+
+def _joined(build: Builder, name: str, a: Axes, b: Axes, join: Callable[[str, str, str], Any]) -> Value:
+    """Two tensors element by element; b may have one element along the last axis."""
+    last = len(a.axes) - 1
+    if b.shape == (*a.shape[:-1], 1) != a.shape:
+        thin, _ = _tokens(build, b, last)
+        ones = np.ones((a.shape[-1], 1, 1, 1), np.float32)
+        wide = build.add(Conv(f"{name}.spread", thin.tensor, weights=ones))
+        b = _seen(wide, b, range(last + 1), a.shape)
     if a.shape != b.shape:
         raise UnsupportedError(f"tensors of shapes {a.shape} and {b.shape}, expected equal ones")
     if a.axes == b.axes and a.map.shape == b.map.shape and a.factor == b.factor == 1:
-        return view_of(replace(a, map=build.add(join(node.outputs[0], a.map.tensor, b.map.tensor))))
-    last = len(a.axes) - 1
+        return view_of(replace(a, map=build.add(join(name, a.map.tensor, b.map.tensor))))
     one, seen = _tokens(build, a, last)
     other, _ = _tokens(build, b, last)
     if one.shape != other.shape:
         one, other = (_flat(build, each) for each in (one, other))
         seen = _seen(one, a, range(last + 1))
-    made = build.add(join(node.outputs[0], one.tensor, other.tensor))
+    made = build.add(join(name, one.tensor, other.tensor))
     return view_of(replace(seen, map=made))
 
 
@@ -326,6 +345,20 @@ def concat(build: Builder, node: Node) -> Value:
     seen = natural(made, [sides[each] for each in (*others, axis)])
     order = [*others, axis]
     return view_of(permuted(seen, [order.index(each) for each in range(len(order))]))
+
+
+def pad(build: Builder, node: Node) -> Value:
+    """Pad behind the last axis with one number."""
+    view, amounts, fill = _view(build, node), build.required(node, 1).ravel().tolist(), build.constant(node, 2)
+    last = len(view.axes) - 1
+    if node.attributes.get("mode", "constant") != "constant" or any(amounts[:-1]) or amounts[-1] < 0:
+        raise UnsupportedError(f"amounts {amounts}, expected those behind the last axis only")
+    source = _flat(build, _tokens(build, view, last)[0])
+    number = 0.0 if fill is None or not fill.size else float(fill.reshape(()))
+    values = np.full((1, source.shape[1], amounts[-1]), number, np.float32)
+    given = build.add(Constant(f"{node.outputs[0]}.constant", source.tensor, values=values))
+    made = build.add(Concat(node.outputs[0], (source.tensor, given.tensor)))
+    return view_of(natural(made, (*view.shape[:-1], made.shape[2])))
 
 
 def _part(build: Builder, view: Axes, axis: int, start: int, stop: int, name: str) -> Axes:
@@ -443,6 +476,7 @@ TOKENS: Mapping[str, Convert] = {
     "LayerNormalization": layer_norm,
     "MatMul": linear,
     "Mul": multiply,
+    "Pad": pad,
     "ReduceMean": reduce_mean,
     "Reshape": reshape,
     "Slice": slice_of,

@@ -138,6 +138,12 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Transpose of rows and channels": lambda n, x: n("Relu", n("Transpose", x, perm=[0, 2, 1, 3])),
     "Add of positions": lambda n, x: n("Add", tokens(n, x), values(1, 72, 6)),
     "Mul of positions": lambda n, x: n("Mul", tokens(n, x), values(1, 72, 1)),
+    "Pad of tokens": lambda n, x: n("Pad", tokens(n, x), integers(0, 0, 0, 0, 0, 1), number(1)),
+    "Div of tokens": lambda n, x: n(
+        "Div",
+        tokens(n, x),
+        n("Add", n("Sigmoid", n("Slice", tokens(n, x), integers(2), integers(3), integers(2))), number(1)),
+    ),
     "ReduceMean of tokens": lambda n, x: n("ReduceMean", tokens(n, x), axes=[1], keepdims=0),
     "Split of heads": lambda n, x: n("Relu", n("Split", heads(n, tokens(n, x), 0, 2, 1, 3), axis=1, outputs=2)),
     "Reshape of windows": lambda n, x: n(
