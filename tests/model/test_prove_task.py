@@ -84,7 +84,6 @@ LEVEL = GRID.task.levels[0] if isinstance(GRID.task, Detection) else DetectionLe
 
 WRONG: dict[str, tuple[Callable[[], Model], str]] = {
     "no labels": (lambda: replace(VECTOR, task=MultiLabel(())), "there are no labels"),
-    "a label twice": (lambda: with_task(GRID, labels=("a", "b", "c", "a", "d")), "label 'a' occurs more than once"),
     "a label less": (lambda: with_task(GRID, labels=("a", "b", "c", "d")), r"shape \[6, 8, 5\], expected \[6, 8, 4\]"),
     "labels and logits": (
         lambda: replace(VECTOR, task=MultiLabel(("a", "b"))),

@@ -1,5 +1,6 @@
 """Float layers, made one by one from the nodes of a file; all unsupported nodes are collected."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -22,6 +23,11 @@ MAX_ELEMENTS = 1 << 27
 SHARING = 16
 """Bound on memory where a file lets many layers share a constant: all weights have at most so many times its bytes."""
 _V = TypeVar("_V", bound=Value)
+
+
+UNKNOWN = "this operator is not supported"
+MOST_NAMED = 12
+"""Operations that a refusal names one by one."""
 
 
 class UnsupportedError(Exception):
@@ -113,11 +119,13 @@ class Builder:
         """Convert one node, or note why that is impossible. What follows from an impossible one is skipped."""
         if any(name in self._lost for name in node.inputs):
             self._lost.update(node.outputs)
+            if convert is None:
+                self._lose(node, UNKNOWN)
             return
         self._node = node
         try:
             if convert is None:
-                raise UnsupportedError("this operator is not supported")
+                raise UnsupportedError(UNKNOWN)
             made = convert(self, node)
         except (UnsupportedError, ModelError) as error:
             self._lose(node, str(error))
@@ -276,7 +284,10 @@ def build_network(
     for node in network.nodes:
         build.take(node, operators.get(node.op))
     if build.problems:
-        listed = "; ".join(build.problems)
+        listed = "; ".join(build.problems[:MOST_NAMED])
+        if more := build.problems[MOST_NAMED:]:
+            kinds = Counter(problem.split()[0] for problem in more)
+            listed += "; and of " + ", ".join(f"{op} {count} more" for op, count in kinds.items())
         many = "operation" if len(build.problems) == 1 else "operations"
         raise ImportedFileError(f"{path}: {len(build.problems)} {many} cannot be imported: {listed}")
     return build.finish()

@@ -19,6 +19,7 @@ from edgemeta.model.layers import Shape
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
@@ -29,9 +30,10 @@ from edgemeta.toolchain.importer.integer_network import integer_network
 from edgemeta.toolchain.importer.network import ImageShape, Network
 from edgemeta.toolchain.importer.onnx_file import read_onnx
 from edgemeta.toolchain.importer.onnx_network import OPERATORS
+from edgemeta.toolchain.importer.other_files import refuse_other_files
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
-from edgemeta.toolchain.importer.tflite_file import IDENTIFIER, read_tflite
+from edgemeta.toolchain.importer.tflite_file import is_tflite, read_tflite
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
 
 
@@ -69,7 +71,8 @@ def import_network(
             usual = replace(usual, mean=(0.0,), deviation=(1.0,))
         if usual is not None and network.input_shape[1] == 1 and len(usual.mean) == 1:
             usual = replace(usual, colour="gray")
-        pixels = replace(usual or Pixels(), **pixels)
+        one_channel = Pixels(colour="gray") if network.input_shape[1] == 1 else Pixels()
+        pixels = replace(usual or one_channel, **pixels)
         if usual is not None:
             notes = (*notes, f"pixels, as usual for the family where no option says otherwise: {pixels.text()}")
     _check_pixels(path, pixels, network.input_shape[1])
@@ -110,21 +113,19 @@ def _read(
     path: Path, size: tuple[int, int] | None, settings: TaskSettings
 ) -> tuple[Network, Imported, Meaning, Pixels | None]:
     """The network of a file, its float layers, what its outputs mean, and what its family takes for a pixel."""
-    try:
-        with path.open("rb") as file:
-            is_tflite = file.read(8)[4:] == IDENTIFIER
-    except OSError as error:
-        raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if is_tflite:
+    refuse_other_files(path)
+    if is_tflite(path):
         whole, operators = read_tflite(path, size), TFLITE_OPERATORS
         if settings.outputs:
             require_tensors(path, settings.outputs, [name for node in whole.nodes for name in node.outputs])
             whole = cut(whole, settings.outputs)
     else:
         whole, operators = read_onnx(path, size, settings.outputs), OPERATORS
-    network, heads = recognize(whole, settings, path)
+    answered, is_choice = (whole, False) if settings.task == "raw" else without_answers(whole)
+    network, heads = recognize(answered, settings, path)
     imported = build_network(network, operators, path)
-    return network, imported, meaning(imported, heads, settings, path), heads.family.pixels if heads else None
+    found = meaning(imported, heads, settings, network.labels, is_choice, path)
+    return network, imported, found, heads.family.pixels if heads else None
 
 
 def _hwc(shape: ImageShape) -> Shape:

@@ -60,7 +60,8 @@ class Network:
     """A network with one image as input.
 
     shapes: of every tensor that has a known one. quantization: of the tensors that the file stores in integers;
-    constants hold their real numbers. notes: what the file has that is left out.
+    constants hold their real numbers. notes: what the file has that is left out. labels: names that the file has
+    for its labels, () for none.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Network:
     input_order: Order = "chw"
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 SIXTEEN_BITS = (

@@ -12,10 +12,12 @@ import numpy as np
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.heads.ends import require_tensors
-from edgemeta.toolchain.importer.network import SIXTEEN_BITS, ImageShape, Network, Node, Quantization
+from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Network, Node, Quantization
+from edgemeta.toolchain.importer.onnx_input import ImageInput, image_input
 from edgemeta.toolchain.importer.other_forms import QuantizedFormError
 from edgemeta.toolchain.importer.patterns import with_patterns
 from edgemeta.toolchain.importer.qdq import take_out
+from edgemeta.toolchain.importer.stored_names import of_metadata
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
@@ -46,20 +48,22 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
         raise ImportedFileError(f"{path}: has {length} bytes, expected at most {MAX_BYTES}")
     if not proto.graph.node:
         raise ImportedFileError(f"{path}: found no ONNX network (no nodes)")
-    name, shape = _input_of(proto, path, size)
+    stored = of_metadata({each.key: each.value for each in proto.metadata_props})
+    image = image_input(proto, path, size, stored.size)
     _set_outputs(proto, path, outputs)
     try:
-        slim, quantization, is_wide = in_child(lambda: _slim(proto, name, shape), _MEMORY + 16 * length, _SECONDS)
-        plain = _plain(onnx.load_from_string(slim), name, shape)
+        slim, quantization, is_wide = in_child(lambda: _slim(proto, image), _MEMORY + 16 * length, _SECONDS)
+        plain = _plain(onnx.load_from_string(slim), image)
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
     if isinstance(quantization, str):
         raise ImportedFileError(f"{path}: {quantization}")
-    plain = replace(plain, quantization=quantization, notes=(SIXTEEN_BITS,) if is_wide else ())
+    notes = (SIXTEEN_BITS,) if is_wide else ()
+    plain = replace(plain, quantization=quantization, notes=notes, labels=stored.labels)
     return plain if quantization else with_patterns(plain)
 
 
-def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Quantization] | str, bool]:
+def _slim(proto: Any, image: ImageInput) -> tuple[bytes, dict[str, Quantization] | str, bool]:
     """The simplified network, how its tensors are quantized, or why that is not read, and if they have 16 bits."""
     import onnx
     import onnxslim
@@ -69,7 +73,7 @@ def _slim(proto: Any, name: str, shape: ImageShape) -> tuple[bytes, dict[str, Qu
     except QuantizedFormError as error:
         return b"", str(error), False
     skipped = _FUSIONS if quantization else None
-    sizes = [f"{name}:{','.join(map(str, shape))}"]
+    sizes = [f"{image.name}:{','.join(map(str, image.sides))}"]
     slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
     slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
     return slim.SerializeToString(), quantization, is_wide
@@ -86,28 +90,7 @@ def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:
         proto.graph.output.extend(made)
 
 
-def _input_of(proto: Any, path: Path, size: tuple[int, int] | None) -> tuple[str, ImageShape]:
-    constants = {each.name for each in proto.graph.initializer}
-    inputs = [each for each in proto.graph.input if each.name not in constants]
-    if len(inputs) != 1:
-        raise ImportedFileError(f"{path}: the network has {len(inputs)} inputs, expected one image")
-    dims = inputs[0].type.tensor_type.shape.dim
-    if len(dims) != 4:
-        raise ImportedFileError(f"{path}: the input has {len(dims)} dimensions, expected 4: N, C, H, W")
-    found = [each.dim_value for each in dims]
-    height, width = size or (found[2], found[3])
-    if min(height, width) < 1:
-        raise ImportedFileError(f"{path}: the input's height and width are left open: give --size HxW")
-    if size is not None and any(fixed not in (0, given) for fixed, given in zip(found[2:], size, strict=True)):
-        raise ImportedFileError(f"{path}: the input is {found[2]}x{found[3]}, found --size {size[0]}x{size[1]}")
-    if not 1 <= found[1] <= 4:
-        raise ImportedFileError(f"{path}: the input has {found[1]} channels, expected 1 .. 4 in the order N, C, H, W")
-    if found[0] not in (0, 1):
-        raise ImportedFileError(f"{path}: the input is a batch of {found[0]} images, expected 1 or one left open")
-    return inputs[0].name, (1, found[1], height, width)
-
-
-def _plain(proto: Any, name: str, shape: ImageShape) -> Network:
+def _plain(proto: Any, image: ImageInput) -> Network:
     import onnx
 
     graph = proto.graph
@@ -124,9 +107,9 @@ def _plain(proto: Any, name: str, shape: ImageShape) -> Network:
         dims = info.type.tensor_type.shape.dim
         if info.type.tensor_type.HasField("shape") and all(dim.dim_value > 0 for dim in dims):
             shapes[info.name] = tuple(dim.dim_value for dim in dims)
-    shapes[name] = shape
+    shapes[image.name] = image.sides
     outputs = tuple(each.name for each in graph.output)
-    return Network(graph.name, name, shape, outputs, tuple(nodes), constants, shapes)
+    return Network(graph.name, image.name, image.shape, outputs, tuple(nodes), constants, shapes, image.order)
 
 
 def _value(value: Any) -> Any:

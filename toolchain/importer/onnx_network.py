@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgemeta.toolchain.importer import elementwise, rearranging, reducing, windows
+from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
 from edgemeta.toolchain.importer.network import Network
@@ -15,7 +16,7 @@ _MAPS: Mapping[str, Convert] = {
     "Add": elementwise.add,
     "AveragePool": windows.average_pool,
     "BatchNormalization": elementwise.batch_norm,
-    "Cast": rearranging.same,
+    "Cast": rearranging.cast,
     "Celu": function("celu", 1.0),
     "Clip": elementwise.clip,
     "Concat": rearranging.concat,
@@ -82,5 +83,5 @@ OPERATORS: Mapping[str, Convert] = {
 
 def import_onnx(path: Path, size: tuple[int, int] | None = None) -> tuple[Network, Imported]:
     """The network of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
-    network = read_onnx(path, size)
+    network, _ = without_answers(read_onnx(path, size))
     return network, build_network(network, OPERATORS, path)

@@ -17,13 +17,21 @@ from edgemeta.model.layers import (
     Upsample,
     real,
 )
+from edgemeta.toolchain.importer.answers import FLOATS
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
 
 
 def same(build: Builder, node: Node) -> Value:
-    """Identity, Dropout in inference, Cast between float types."""
+    """Identity, Dropout in inference."""
+    return build.value(node)
+
+
+def cast(build: Builder, node: Node) -> Value:
+    """Cast to a type of floating point numbers; one to integers would cut off."""
+    if node.attributes.get("to", 0) not in FLOATS:
+        raise UnsupportedError("a cast to integers, which cuts off the rest, expected one to floating point numbers")
     return build.value(node)
 
 

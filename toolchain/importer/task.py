@@ -16,12 +16,16 @@ from edgemeta.model.tasks import (
 )
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.builder import Imported, maps_of
+from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
 from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
 from edgemeta.toolchain.importer.values import Map, Pixels
+
+LEAST_LOGITS = 3
+"""From so many numbers on a vector without a softmax is taken for the logits of labels, with a note."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +89,20 @@ def _is_vector(graph: Network) -> bool:
     return len(graph.outputs) == 1 and len(shape) >= 2 and all(side == 1 for side in (shape[0], *shape[2:]))
 
 
-def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, path: Path) -> Meaning:
-    """What a network's outputs mean. Raises ImportedFileError."""
+def meaning(
+    imported: Imported,
+    heads: Heads | None,
+    settings: TaskSettings,
+    stored: tuple[str, ...],
+    is_choice: bool,
+    path: Path,
+) -> Meaning:
+    """What a network's outputs mean. Raises ImportedFileError.
+
+    stored: the names of labels that the file has. is_choice: whether the file computes which label is the best.
+    """
     if heads is not None:
-        return _detection(imported, heads, settings, path)
+        return _detection(imported, heads, settings, stored, path)
     if settings.task == "raw":
         return _raw(imported)
     layers, outputs, notes = imported.layers, imported.tensors, list(imported.notes)
@@ -107,7 +121,8 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
         return Meaning(layers, outputs, _keypoints(path, settings, count), tuple(notes))
     if task == "embedding":
         return Meaning(layers, outputs, Embedding(), tuple(notes))
-    labels = _labels(path, settings.labels, count)
+    labels, note = _labels(path, settings.labels, stored, count)
+    notes += note
     if task == "segmentation" or (task is None and isinstance(value, Map | Pixels) and max(shape[:2]) > 1):
         segmented = Segmentation(labels)
         if settings.score_threshold is not None:
@@ -118,6 +133,17 @@ def meaning(imported: Imported, heads: Heads | None, settings: TaskSettings, pat
             MultiLabel(labels) if settings.score_threshold is None else MultiLabel(labels, settings.score_threshold)
         )
         return Meaning(layers, outputs, several, tuple(notes))
+    if count == 1 or not (is_choice or task or settings.labels or stored or count >= LEAST_LOGITS):
+        numbers, how = ("one number", "") if count == 1 else (f"{count} numbers", ", or name the labels with --labels")
+        raise ImportedFileError(
+            f"{path}: its result is {numbers}, which nothing says to be scores of labels that exclude one another: "
+            f"say what it is with --task{how}"
+        )
+    if not (is_choice or task or settings.labels or stored):
+        notes.append(
+            f"its {count} numbers are taken for the logits of labels, though the file has no softmax: if they are "
+            "something else, name it with --task"
+        )
     return Meaning(layers, outputs, Classification(labels), tuple(notes))
 
 
@@ -147,10 +173,14 @@ def _raw(imported: Imported) -> Meaning:
     return Meaning(imported.layers, tuple(names), Raw(tuple(names.values())), tuple(notes))
 
 
-def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: Path) -> Meaning:
+def _detection(
+    imported: Imported, heads: Heads, settings: TaskSettings, stored: tuple[str, ...], path: Path
+) -> Meaning:
     names = {name: maps_of(value)[0].tensor for name, value in imported.outputs.items()}
     own = heads.family.labels if len(heads.family.labels or ()) == heads.labels else None
-    labels = _labels(path, settings.labels or own, heads.labels)
+    labels, named = _labels(path, settings.labels or own, stored, heads.labels)
+    if not named and labels == _numbered(len(COCO)):
+        labels, named = COCO, ["its 80 labels, of which nothing gives the names, are called as those of COCO"]
     try:
         if imported.quantized and any(part.beside for level in heads.levels for part in level.parts):
             raise HeadError("shifts and sizes are in two tensors of integers with scales of their own, expected one")
@@ -158,13 +188,23 @@ def _detection(imported: Imported, heads: Heads, settings: TaskSettings, path: P
     except HeadError as error:
         raise ImportedFileError(f"{path}: {error}") from None
     note = f"what follows the {len(names)} last convolutions is left out"
-    notes = (*imported.notes, *heads.notes, note)
+    notes = (*imported.notes, *heads.notes, *named, note)
     return Meaning(meant.layers, outputs_of(meant.task), meant.task, notes, meant.parts)
 
 
-def _labels(path: Path, labels: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
-    if labels is None:
-        return tuple(f"class {number}" for number in range(count))
-    if len(labels) != count:
-        raise ImportedFileError(f"{path}: has {count} labels, found {len(labels)} names for them")
-    return labels
+def _labels(
+    path: Path, given: tuple[str, ...] | None, stored: tuple[str, ...], count: int
+) -> tuple[tuple[str, ...], list[str]]:
+    """The names of labels and notes on them: those that are given, those of the file, or numbers."""
+    if given is not None:
+        if len(given) != count:
+            raise ImportedFileError(f"{path}: has {count} labels, found {len(given)} names for them")
+        return given, []
+    if len(stored) == count:
+        return stored, [f"the names of its {count} labels are those in the file"]
+    unfit = [f"the file has {len(stored)} names for {count} labels: they are left out"] if stored else []
+    return _numbered(count), unfit
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"class {number}" for number in range(count))

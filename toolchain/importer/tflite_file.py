@@ -7,6 +7,7 @@ this module checks beside is that no list or text is longer than the file, and t
 import re
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
+from edgemeta.toolchain.importer.stored_names import of_archive
 
 IDENTIFIER = b"TFL3"
 """Of every TFLite file, at its fifth byte."""
@@ -72,9 +74,11 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
                 f"{path}: is compiled for an accelerator (custom operator {made_for}), its layers in that one's code: "
                 "import the .tflite file that was given to the compiler"
             )
-        network = reader.network(path.stem)
+        network = replace(reader.network(path.stem), labels=of_archive(data).labels)
     except ImportedFileError:
         raise
+    except _OtherInputError as error:
+        raise ImportedFileError(f"{path}: takes no image: {error}") from None
     except _DamagedError as error:
         raise ImportedFileError(f"{path}: found no TFLite network that can be read ({error})") from None
     except (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
@@ -87,8 +91,18 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
     return network
 
 
+def is_tflite(path: Path) -> bool:
+    """Whether a file has the identifier of TFLite. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(8)[4:] == IDENTIFIER
+
+
 class _DamagedError(Exception):
     """What is wrong with a file."""
+
+
+class _OtherInputError(Exception):
+    """What a network takes that is no image."""
 
 
 class _Reader:
@@ -121,7 +135,8 @@ class _Reader:
         self._tensors()
         inputs, outputs = self._numbers(self.graph.InputsAsNumpy()), self._numbers(self.graph.OutputsAsNumpy())
         if len(inputs) != 1 or not outputs:
-            raise _DamagedError(f"{len(inputs)} inputs and {len(outputs)} outputs, expected one image and some outputs")
+            found = f"it has {len(inputs)} inputs and {len(outputs)} outputs"
+            raise _OtherInputError(f"{found}, expected one image and some outputs")
         image = self.names[inputs[0]]
         shape, order = _image_shape(self.shapes[image])
         count = self._length(self.graph.OperatorsLength(), "operations", MAX_OPERATIONS)
@@ -313,10 +328,10 @@ def _real(quantization: Quantization, stored: Array, tensor: Any) -> Array:
 def _image_shape(shape: tuple[int, ...]) -> tuple[ImageShape, Order]:
     """N, C, H, W and where the channels are: at the end, as TFLite has them, or in front, as converters leave them."""
     if len(shape) != 4 or shape[0] != 1:
-        raise _DamagedError(f"an input of shape {shape}, expected 1, H, W, C")
+        raise _OtherInputError(f"its input has the shape {shape}, expected 1, H, W, C")
     _, first, second, third = shape
     if third <= 4:
         return (1, third, first, second), "hwc"
     if first <= 4:
         return (1, first, second, third), "chw"
-    raise _DamagedError(f"an input of shape {shape}, expected 1 to 4 channels")
+    raise _OtherInputError(f"its input has the shape {shape}, expected 1 to 4 channels")

@@ -6,6 +6,7 @@ from pathlib import Path
 from edgemeta.model.layers import AveragePool, MaxPool
 from edgemeta.toolchain.importer import elementwise, rearranging, reducing
 from edgemeta.toolchain.importer import tflite_operators as tflite
+from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
 from edgemeta.toolchain.importer.network import Network, Node
@@ -72,5 +73,5 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
 
 def import_tflite(path: Path, size: tuple[int, int] | None = None) -> tuple[Network, Imported]:
     """The network of a file, and its float layers. Raises ImportedFileError that names every unsupported node."""
-    network = read_tflite(path, size)
+    network, _ = without_answers(read_tflite(path, size))
     return network, build_network(network, TFLITE_OPERATORS, path)

@@ -39,7 +39,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     ("shape", "reason"),
     [
         ([1, 10], "the input has 2 dimensions, expected 4"),
-        ([1, 224, 224, 3], r"the input has 224 channels, expected 1 \.\. 4 in the order N, C, H, W"),
+        ([1, 224, 224, 5], r"the input has 224 channels, expected 1 \.\. 4 in the order N, C, H, W or N, H, W, C"),
         ([8, 3, 16, 16], "the input is a batch of 8 images, expected 1"),
     ],
     ids=str,

@@ -1,0 +1,81 @@
+"""What exporters write into a file beside its network: the names of its labels, and the size of its image.
+
+Ultralytics writes them as ONNX's metadata, and into an archive behind a TFLite network; TFLite Support writes a list of
+labels into such an archive.
+"""
+
+import ast
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAX_BYTES = 1 << 22
+"""Of a list of labels in a file."""
+MAX_LABELS = 100_000
+
+
+@dataclass(frozen=True)
+class StoredNames:
+    """labels: () where the file has none. size: H, W, None where it does not say."""
+
+    labels: tuple[str, ...] = ()
+    size: tuple[int, int] | None = None
+
+
+def of_metadata(values: Mapping[str, Any]) -> StoredNames:
+    """Of Ultralytics' keys `names` and `imgsz`, each as it is or as the text of a Python or JSON value."""
+    return StoredNames(_labels(_plain(values.get("names"))), _size(_plain(values.get("imgsz"))))
+
+
+def of_archive(data: bytes) -> StoredNames:
+    """Of the archive behind the network of a TFLite file. Nothing where there is none, or one that is damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            files = [each for each in archive.infolist() if each.file_size <= MAX_BYTES]
+            texts = {each.filename: _text(archive, each) for each in files if each.filename.endswith((".txt", ".json"))}
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+        return StoredNames()
+    for text in texts.values():
+        found = _plain(text) if text.lstrip().startswith("{") else None
+        if isinstance(found, dict) and "names" in found:
+            return of_metadata(found)
+    lists = [text for name, text in sorted(texts.items()) if name.endswith(".txt") and "label" in name.lower()]
+    if len(lists) != 1:
+        return StoredNames()
+    return StoredNames(tuple(line.strip() for line in lists[0].splitlines() if line.strip())[:MAX_LABELS])
+
+
+def _text(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> str:
+    with archive.open(file) as opened:
+        return opened.read(MAX_BYTES).decode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    """A value, or that of its text; None for a text that is no value."""
+    if not isinstance(value, str) or len(value) > MAX_BYTES:
+        return None if isinstance(value, str) else value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            continue
+    return None
+
+
+def _labels(value: Any) -> tuple[str, ...]:
+    """Of a list, or of a dictionary by number from 0."""
+    if isinstance(value, dict):
+        by_number = {str(key): label for key, label in value.items()}
+        value = [by_number.get(str(number)) for number in range(len(by_number))]
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= MAX_LABELS:
+        return ()
+    return tuple(value) if all(isinstance(each, str) and each.strip() for each in value) else ()
+
+
+def _size(value: Any) -> tuple[int, int] | None:
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(isinstance(each, int) for each in value):
+        return None
+    return (value[0], value[1]) if min(value) >= 1 else None
