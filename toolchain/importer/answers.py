@@ -67,13 +67,16 @@ def _way(network: Network, makers: Mapping[str, Node], output: str) -> _Way:
 
 
 def _is_vector(network: Network, tensor: str) -> bool:
-    shape = network.shapes.get(tensor, ())
-    return len(shape) >= 1 and 1 < max(shape) == prod(shape)
+    """Or one number."""
+    shape = network.shapes.get(tensor)
+    return shape is not None and max(shape, default=1) == prod(shape)
 
 
 def _is_along_labels(network: Network, node: Node) -> bool:
     """Whether a node goes over the labels, and not over an axis of one element."""
     shape = network.shapes[node.inputs[0]]
+    if prod(shape) == 1:
+        return False
     axis = node.attributes.get("axis")
     if axis is None and len(node.inputs) > 1 and node.inputs[1] in network.constants:
         axis = int(network.constants[node.inputs[1]].ravel()[0])

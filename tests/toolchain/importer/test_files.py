@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from benchmarks.topologies import write_topology
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.onnx_network import import_onnx
+from edgemeta.toolchain.importer.other_files import refuse_other_files
 
 
 @pytest.mark.parametrize(
@@ -117,3 +118,22 @@ def test_a_shape_without_data_is_refused(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph), str(path))
     with pytest.raises(ImportedFileError, match="the network is not consistent"):
         import_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4f\n", "is a pointer of Git LFS"),
+        (b"PK\x03\x04" + bytes(26) + b"archive/data.pkl", "holds weights of PyTorch: export the network to ONNX"),
+        (b"PK\x03\x04" + bytes(26) + b"net.onnx", "is an archive: import the network in it"),
+        (b"\x80\x02}q\x00.", "holds objects of Python, as PyTorch saves them"),
+        (b"<!DOCTYPE html>", "is a page of the web"),
+        (b"\x89HDF\r\n\x1a\n", "holds a network of Keras"),
+    ],
+    ids=["git lfs", "torch", "zip", "pickle", "page", "keras"],
+)
+def test_a_file_that_is_known_is_called_what_it_is(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ImportedFileError, match=f"net.onnx: {reason}"):
+        refuse_other_files(path)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
-from tests.toolchain.importer.views import largest_difference
+from tests.toolchain.importer.views import expected, largest_difference, run
 
 RNG = np.random.default_rng(3)
 
@@ -305,6 +305,21 @@ def test_the_page_names_every_operator(repository: Path) -> None:
     page = (repository / "docs" / "import.md").read_text("utf-8").split("| ONNX | as |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| (`[^|]+) \|[^|]+\|[^|]*\|$", page, re.M)
     assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(OPERATORS)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 9, 3), (3, 8, 9)], ids=["channels last", "no axis of images"])
+def test_other_forms_of_the_image(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """As tf2onnx has it, and where the file adds the first axis itself."""
+    net = Nodes()
+    first = net("Transpose", "x", perm=[0, 3, 1, 2]) if len(shape) == 4 else net("Unsqueeze", "x", integers(0))
+    net("Relu", net("Conv", first, values(6, 3, 1, 1)))
+    path = net.write(tmp_path / "small.onnx", shape=shape)
+    network, made = import_onnx(path)
+    pixels = np.random.default_rng(0).normal(0, 1, network.input_shape).astype(np.float32)
+    given = pixels.transpose(0, 2, 3, 1) if network.input_order == "hwc" else pixels
+    (wanted,) = expected(path, np.ascontiguousarray(given.reshape(shape)))
+    (found,) = run(made, pixels).values()
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 def test_a_size_that_is_left_open_is_given(tmp_path: Path) -> None:
