@@ -156,7 +156,7 @@ def _keypoints(path: Path, settings: TaskSettings, numbers: int) -> Keypoints:
         )
     names = tuple(f"point {number}" for number in range(points))
     if settings.labels is not None:
-        names = _labels(path, settings.labels, points)
+        names = _labels(path, settings.labels, (), points)[0]
     return Keypoints(names, settings.point_layout, settings.point_unit)
 
 
