@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ import numpy as np
 from benchmarks.result_file import write_json
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.tasks import TaskName
 
 COUNTS = {"onnx": 5_000, "tflite": 25_000, "picture": 25_000}
 BATCH = 500
@@ -154,8 +156,15 @@ def damaged(content: bytes, draw: random.Random) -> bytes:
 Reader = Callable[[Path], object]
 
 
+def _task_of(path: Path) -> TaskName | None:
+    """One task for each file, most of them recognized: those that take many kinds of outputs, too."""
+    tasks: tuple[TaskName | None, ...] = (None, None, None, "raw", "segmentation", "keypoints")
+    return tasks[zlib.crc32(path.read_bytes()) % len(tasks)]
+
+
 def _onnx(folder: Path) -> tuple[Reader, list[bytes], str]:
     from benchmarks.topologies import write_topology
+    from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
     from edgemeta.toolchain.importer.import_network import import_network
     from edgemeta.toolchain.importer.integer_network import integer_network
     from edgemeta.toolchain.importer.onnx_network import import_onnx
@@ -179,12 +188,13 @@ def _onnx(folder: Path) -> tuple[Reader, list[bytes], str]:
         network, imported = import_onnx(path)
         if imported.quantized:
             integer_network(network, imported, imported.tensors, path)
-        import_network(path, out, Pixels((128.0,), (60.0,)))
+        import_network(path, out, Pixels((128.0,), (60.0,)), TaskSettings(task=_task_of(path)))
 
     return read, [each.read_bytes() for each in files], ".onnx"
 
 
 def _tflite(folder: Path) -> tuple[Reader, list[bytes], str]:
+    from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
     from edgemeta.toolchain.importer.import_network import import_network
     from edgemeta.toolchain.importer.integer_network import integer_network
     from edgemeta.toolchain.importer.pixels import Pixels
@@ -199,7 +209,7 @@ def _tflite(folder: Path) -> tuple[Reader, list[bytes], str]:
         network, imported = import_tflite(path)
         if imported.quantized:
             integer_network(network, imported, imported.tensors, path)
-        import_network(path, out, Pixels((131.0,), (50.0,)))
+        import_network(path, out, Pixels((131.0,), (50.0,)), TaskSettings(task=_task_of(path)))
 
     return read, contents, ".tflite"
 

@@ -107,7 +107,11 @@ def meaning(
         return _raw(imported)
     layers, outputs, notes = imported.layers, imported.tensors, list(imported.notes)
     if len(outputs) != 1:
-        raise ImportedFileError(f"{path}: has {len(outputs)} outputs, expected 1 for a {settings.task or 'vector'}")
+        wanted = {"keypoints": "keypoints"}.get(settings.task or "", f"a {settings.task or 'vector'}")
+        named = ", ".join(map(repr, list(imported.outputs)[:5]))
+        raise ImportedFileError(
+            f"{path}: has {len(outputs)} outputs, expected 1 for {wanted}: name it with --outputs, of {named}"
+        )
     task = settings.task
     last = next((layer for layer in layers if layer.name == outputs[0]), None)
     if isinstance(last, Function) and last.function == "sigmoid" and task not in ("embedding", "keypoints"):

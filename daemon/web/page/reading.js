@@ -41,7 +41,7 @@ function segmentation(frame) {
 }
 
 function keypoints({ keypoints: points }) {
-  return { headline: `${count(points.length)} points`, sure: true, rows: [], zones: [] };
+  return { headline: `${count(points.length)} ${points.length === 1 ? "point" : "points"}`, sure: true, rows: [], zones: [] };
 }
 
 function raw({ outputs }) {
