@@ -38,7 +38,8 @@ def test_deeplab_has_the_labels_of_litert(shared_data: Path, tmp_path: Path) -> 
 
 
 def test_pfld_has_the_points_of_onnx_runtime(shared_data: Path, tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
+    import onnxruntime
+
     settings = TaskSettings(task="keypoints", outputs=("output",), point_unit="fraction")
     model = imported(shared_data, tmp_path, "pfld_106", settings)
     assert isinstance(model, FloatModel)
