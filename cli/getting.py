@@ -10,7 +10,7 @@ import click
 
 from edgemeta.cli.completion import known_names
 from edgemeta.cli.import_settings import ImportSettings, labels_of
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.float_file import next_step
@@ -29,6 +29,7 @@ _MB = 1e6
 @click.option("--from", "source", type=_path, metavar="FILE", help="The network's file, instead of a download.")
 @click.option("--list", "is_list", is_flag=True, help="List the known networks.")
 @json_option
+@keeps_inputs("out")
 def get(name: str | None, out: Path | None, source: Path | None, is_list: bool, as_json: bool) -> None:
     """Download the known network NAME of somebody else, check it, and make a model of it. Needs the extra `import`.
 

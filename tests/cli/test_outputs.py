@@ -15,6 +15,7 @@ COMMANDS = [
     ("model", "rename", "FILE", "name", "--out", "FILE"),
     ("model", "reject", "FILE", "--held-out", "data", "--out", "FILE"),
     ("model", "reject", "net", "--held-out", "data", "--out", "FILE", "--plot", "FILE"),
+    ("model", "get", "visual-wake-words", "--from", "FILE", "--out", "FILE"),
     ("export", "FILE", "--onnx", "FILE"),
     ("teach", "pictures", "--backbone", "FILE", "--out", "FILE"),
     ("train", "--data", "FILE", "--folder", "run", "--out", "FILE"),
