@@ -37,7 +37,7 @@ export class CameraCard {
     this.showReading(camera, state.info.labels, now, old);
     this.showFacts(camera);
     this.find(".chart").hidden = ["embedding", "keypoints", "raw"].includes(camera.task); // they have no scores
-    draw(this.find("canvas"), this.points, now, state.info.labels, camera.task === "classification");
+    draw(this.find(".chart canvas"), this.points, now, state.info.labels, camera.task === "classification");
   }
 
   showStatus(camera) {

@@ -9,7 +9,7 @@ const UNITS = 1000; // of the outlines, over the whole width and height
 export class Overlay {
   constructor(root) {
     this.root = root;
-    this.cells = root.appendChild(document.createElement("canvas"));
+    this.cells = document.createElement("canvas"); // in the page only where there are cells
     this.outlines = root.appendChild(document.createElementNS(SVG, "svg"));
     this.outlines.setAttribute("viewBox", `0 0 ${UNITS} ${UNITS}`);
     this.outlines.setAttribute("preserveAspectRatio", "none");
@@ -20,13 +20,15 @@ export class Overlay {
   show(picture, objects, zones, labels, segments, keypoints) {
     this.root.hidden = false;
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
-    paint(this.cells, segments, labels);
+    this.cells.remove();
+    if (segments !== null) this.root.prepend(paint(this.cells, segments, labels));
     this.outlines.replaceChildren(...Object.values(zones).map(outline));
     this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)), ...keypoints.map(dot));
   }
 
   hide() {
     this.root.hidden = true;
+    this.cells.remove();
     this.outlines.replaceChildren();
     this.boxes.replaceChildren();
   }
@@ -34,8 +36,6 @@ export class Overlay {
 
 // One pixel of the canvas for each cell. Runs of a label go on from row to row.
 function paint(canvas, segments, labels) {
-  canvas.hidden = segments === null;
-  if (segments === null) return;
   const { labels: names, rows, columns, box_relative: [left, top, right, bottom], runs } = segments;
   Object.assign(canvas, { width: columns, height: rows });
   Object.assign(canvas.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
@@ -50,6 +50,7 @@ function paint(canvas, segments, labels) {
       cell += length;
     }
   }
+  return canvas;
 }
 
 function outline(corners) {
