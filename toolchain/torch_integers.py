@@ -5,6 +5,7 @@ The result of each function is that of `model.reference`, bit for bit. Rounding 
 clamping ends it outside of its limits.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,20 +19,26 @@ from edgemeta.model.layers import (
     Add,
     AveragePool,
     Clamp,
+    Constant,
     Conv,
     Dense,
     Layer,
     Lookup,
+    MatMul,
     MaxPool,
     Moving,
     Multiplier,
+    Normalize,
     Product,
     Requantize,
     Rescale,
     ResizeBilinear,
+    Softmax,
     TensorType,
 )
+from edgemeta.model.layers.attention import MULTIPLIER_BITS
 from edgemeta.model.layers.bilinear import BILINEAR_BITS, bilinear_axis
+from edgemeta.model.layers.normalize import NORMAL_BITS
 from edgemeta.toolchain.torch_layers import between, sides
 
 
@@ -85,7 +92,46 @@ def run_layer(
                 shares = (1 << BILINEAR_BITS) - places.weight, places.weight
                 sums = between(sums, axis + 2, places.lower, places.upper, shares)
             return _shifted(sums, 2 * BILINEAR_BITS)
+        case MatMul():
+            a, b = ((tensors[name] - types[name].zero_point).permute(0, 2, 3, 1) for name in names)
+            products: Tensor = layer.products(a, b)
+            return _requantized(products.permute(0, 3, 1, 2), layer.requantize, layer.output)
+        case Constant():
+            constant = torch.from_numpy(layer.values.astype(np.float64)).to(x.device).permute(2, 0, 1)
+            return constant.expand(len(x), *constant.shape)
+        case Softmax():
+            grouped = (x * types[names[0]].scale).reshape(len(x), layer.groups, -1, *x.shape[2:])
+            real = torch.softmax(grouped, 2).reshape(x.shape) * (layer.multiplier / 2.0**MULTIPLIER_BITS)
+            return _exactly(layer, (real + layer.output.zero_point).clamp(layer.output.lo, layer.output.hi), x, types)
+        case Normalize():
+            dims = (1, 2, 3) if layer.whole else (1,)
+            variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
+            count = math.prod(x.shape[axis] for axis in dims)
+            normal = (x - mean) * torch.rsqrt(variance + layer.epsilon / count**2) * 2.0**NORMAL_BITS
+            factors, bias = (torch.from_numpy(each).to(x)[:, None, None] for each in (layer.factors, layer.bias))
+            return _exactly(layer, _requantized(normal * factors + bias, layer.requantize, layer.output), x, types)
     raise AssertionError(f"{type(layer).__name__} has an equivalent")
+
+
+def _exactly(layer: Softmax | Normalize, near: Tensor, x: Tensor, types: Mapping[str, TensorType]) -> Tensor:
+    """The layer's integers in the place of numbers near them, whose gradient counts."""
+    source = types[layer.input]
+    given = x.detach().cpu().permute(0, 2, 3, 1).numpy().astype(source.dtype)
+    exact = torch.from_numpy(layer.integers([given], [source]).astype(np.float64)).to(x.device)
+    placed: Tensor = _Instead.apply(near, exact.permute(0, 3, 1, 2))  # type: ignore[no-untyped-call]
+    return placed
+
+
+class _Instead(Function):
+    """The second tensor; the gradient is the first one's."""
+
+    @staticmethod
+    def forward(_ctx: Any, _near: Tensor, exact: Tensor) -> Tensor:
+        return exact.clone()
+
+    @staticmethod
+    def backward(_ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 class _Shift(Function):

@@ -1,5 +1,6 @@
 """A model file in PyTorch: the reference's integers in every layer, gradients, and what is written after training."""
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.file import load
 from edgemeta.model.layers import Conv, Multiplier
 from tests.conformance.cases import CASES, Case
+from tests.conformance.generated import limits
+from tests.conformance.operators import OPERATORS
 from tests.parts import by_name, in_parts
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
@@ -38,6 +41,16 @@ def test_every_layer_equals_the_reference(case: Case) -> None:
     network = IntegerNetwork(case.model)
     for _, batch in case.batches():
         assert_equal_integers(network, case.model, batch)
+
+
+@pytest.mark.parametrize("name", ["constant", "matmul", "softmax", "normalize", "rearrange"])
+def test_layers_of_attention_equal_the_reference(name: str) -> None:
+    """At the limits of their fields."""
+    operator = next(each for each in OPERATORS if each.name == name)
+    for case in islice(limits(operator), 8):
+        network = IntegerNetwork(case.model)
+        for _, batch in case.batches():
+            assert_equal_integers(network, case.model, batch)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -182,7 +182,7 @@ def _write(graph: QdqGraph, layer: Layer, name: str, sources: list[TensorType]) 
         case DepthToSpace():
             graph.node("DepthToSpace", inputs, name, blocksize=layer.block, mode="DCR")
         case _:
-            raise AssertionError(layer)
+            raise NotExpressibleError(f"is a {layer.kind}, which is not written")
 
 
 def _weights(graph: QdqGraph, layer: Conv | Dense, values: NDArray[np.int8], source: TensorType) -> list[str]:
