@@ -35,7 +35,8 @@ MAX_BYTES, MAX_LAYERS, MAX_LABELS = 1 << 31, 10_000, 100_000
 
 _RECORDS = {record.kind: record for record in FLOAT}
 _ARRAYS = {"weights": "weight"} | {
-    name: name for name in ("bias", "gamma", "beta", "mean", "variance", "slopes", "values")
+    name: name
+    for name in ("bias", "gamma", "beta", "mean", "variance", "slopes", "values", "rows", "columns", "channels")
 }
 """Fields that are tensors where they hold an array, with their names in files."""
 _USUAL: dict[str, Any] = {"colour": "rgb", "crop": "center", "align": "center", "fill": (0,)}

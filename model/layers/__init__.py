@@ -19,6 +19,7 @@ from edgemeta.model.layers.moving import (
     Pad,
     Rearrange,
     Slice,
+    Take,
     Upsample,
 )
 from edgemeta.model.layers.normalize import LayerNorm, Normalize
@@ -59,6 +60,7 @@ Layer: TypeAlias = (
     | ChannelShuffle
     | DepthToSpace
     | Rearrange
+    | Take
     | ResizeBilinear
     | Constant
     | MatMul
@@ -87,6 +89,7 @@ FloatLayer: TypeAlias = (
     | ChannelShuffle
     | DepthToSpace
     | Rearrange
+    | Take
     | ResizeBilinear
     | Constant
     | MatMul
@@ -143,6 +146,7 @@ __all__ = [
     "Softmax",
     "Summing",
     "TableRecipe",
+    "Take",
     "TensorType",
     "Upsample",
     "Weighted",

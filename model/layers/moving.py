@@ -276,6 +276,41 @@ class Constant(Operator):
         return self.integers(values, ())
 
 
+@dataclass(frozen=True, eq=False)
+class Take(Moving):
+    """y[i, j, k] = x[rows[i], columns[j], channels[k]]; int32 [H'], [W'], [C'], 0 .. the input's side - 1.
+
+    Other orders, nearest neighbours, repeated and mirrored edges. The output has the input's quantization.
+    """
+
+    kind = "take"
+
+    name: str
+    input: str
+    output: TensorType = REAL
+    _: KW_ONLY
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    channels: NDArray[np.int32]
+
+    def shape(self, *inputs: Shape) -> Shape:
+        """As `Operator.shape`."""
+        for side, (what, places) in zip(inputs[0], self._places.items(), strict=True):
+            require(places.dtype == np.int32 and places.ndim == 1, f"{what} are no list of int32")
+            require_between(len(places), 1, MAX_SIDE, f"the number of {what}")
+            require_values(places, 0, side - 1, what)
+        return len(self.rows), len(self.columns), len(self.channels)
+
+    def move(self, *values: Any, fill: float) -> Any:
+        """As `Moving.move`."""
+        rows, columns, channels = (places.astype(np.int64) for places in self._places.values())
+        return values[0][:, rows][:, :, columns][..., channels]
+
+    @property
+    def _places(self) -> dict[str, NDArray[np.int32]]:
+        return {"rows": self.rows, "columns": self.columns, "channels": self.channels}
+
+
 def _filled(like: Any, shape: tuple[int, ...], fill: float) -> Any:
     """A NumPy array or PyTorch tensor of another one's type, of one number."""
     if isinstance(like, np.ndarray):

@@ -38,6 +38,7 @@ from edgemeta.model.layers import (
     Rescale,
     ShiftTable,
     Softmax,
+    Take,
     TensorType,
 )
 from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeights, Weights
@@ -392,6 +393,22 @@ def _normalize(net: NetworkBuilder, x: str, set_: Setting, output: TensorType) -
     return net.append(layer)
 
 
+def _take(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
+    before = net.type_of(x)
+    rows, columns, channels = (
+        {
+            "any": net.rng.integers(0, side, max(1, side - 1)),
+            "whole": np.arange(side),
+            "mirrored": np.pad(np.arange(side), 1, mode="edge")[::-1],
+            "twice": np.repeat(np.arange(side), 2),
+            "last": np.array([side - 1]),
+        }[set_["places"]].astype(np.int32)
+        for side in before.shape
+    )
+    after = replace(before, shape=(len(rows), len(columns), len(channels)))
+    return net.append(Take(net.next_name("take"), x, after, rows=rows, columns=columns, channels=channels))
+
+
 def _bilinear(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
     return net.bilinear(x, set_["size"] or net.type_of(x).shape[:2], set_["coordinates"])
 
@@ -471,6 +488,7 @@ OPERATORS: tuple[Operator, ...] = (
         },
         _normalize,
     ),
+    Operator("take", {"places": ("any", "whole", "mirrored", "twice", "last")}, _take),
     Operator(
         "bilinear",
         {

@@ -39,6 +39,7 @@ from edgemeta.model.layers import (
     ResizeBilinear,
     Slice,
     Softmax,
+    Take,
     TensorType,
     Upsample,
 )
@@ -134,6 +135,11 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
             return softmax(x.astype(np.int64), layer)
         case Normalize():
             return requantized(normalized(x.tolist(), layer), layer.requantize, layer.output)
+        case Take():
+            result = np.empty((len(x), *layer.output.shape), np.int64)
+            for i, j, k in np.ndindex(*layer.output.shape):
+                result[:, i, j, k] = x[:, layer.rows[i], layer.columns[j], layer.channels[k]]
+            return result
         case ResizeBilinear():
             return bilinear(x.astype(np.int64), layer)
 

@@ -25,6 +25,7 @@ from edgemeta.model.layers import (
     Rescale,
     ResizeBilinear,
     Slice,
+    Take,
     TensorType,
     Upsample,
 )
@@ -181,6 +182,11 @@ def _write(graph: QdqGraph, layer: Layer, name: str, sources: list[TensorType]) 
             graph.node("Reshape", [turned, last], name)
         case DepthToSpace():
             graph.node("DepthToSpace", inputs, name, blocksize=layer.block, mode="DCR")
+        case Take():
+            source = inputs[0]
+            for axis, key, places in ((2, "rows", layer.rows), (3, "columns", layer.columns), (1, "", layer.channels)):
+                chosen = graph.constant(f"{name}.places{axis}", places.astype(np.int64))
+                source = graph.node("Gather", [source, chosen], f"{name}.{key}" if key else name, axis=axis)
         case _:
             raise NotExpressibleError(f"is a {layer.kind}, which is not written")
 

@@ -15,7 +15,7 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
-from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Grouped, Halves, Map, Pixels, Rows, Value, flat
 from edgemeta.toolchain.importer.views import arranged, plain
 
 MAX_ELEMENTS = 1 << 27
@@ -76,7 +76,7 @@ def maps_of(value: Value) -> tuple[Map, ...]:
             return (value,)
         case Flat():
             return (Map(value.tensor, value.shape),)
-        case Grouped() | Pixels() | Axes():
+        case Grouped() | Halves() | Pixels() | Axes():
             return (value.map,)
         case Columns() | Rows():
             return value.maps
@@ -89,7 +89,7 @@ def with_maps(value: _V, maps: tuple[Map, ...]) -> _V:
             return maps[0]  # type: ignore[return-value]
         case Flat():
             return replace(value, tensor=maps[0].tensor, shape=maps[0].shape)
-        case Grouped() | Pixels() | Axes():
+        case Grouped() | Halves() | Pixels() | Axes():
             return replace(value, map=maps[0])
         case Columns() | Rows():
             return replace(value, maps=maps)

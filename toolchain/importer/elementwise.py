@@ -1,6 +1,7 @@
 """Functions of one element, and sums and products, with constants and of two tensors."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from edgemeta.model.layers import Add, BatchNorm, Float32, Function, PRelu, Prod
 from edgemeta.model.layers.functions import FunctionName
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node, Quantization
+from edgemeta.toolchain.importer.taking import spread
 from edgemeta.toolchain.importer.values import Columns, Flat, Map, Pixels, Rows, Value
 
 Convert = Callable[[Builder, Node], Value]
@@ -121,14 +123,15 @@ def add(build: Builder, node: Node) -> Value:
 
 
 def _sum(build: Builder, a: Map, b: Map, name: str) -> Map:
-    """Of two maps of one size, or of a map and one number for each of its channels."""
-    if a.shape != b.shape:
-        (height, width, channels), pixel = (b.shape, a) if a.shape[:2] == (1, 1) else (a.shape, b)
-        if pixel.shape != (1, 1, channels):
-            raise UnsupportedError(f"tensors of sizes {a.shape} and {b.shape} (H, W, C), expected equal ones")
-        spread = build.add(Upsample(f"{name}.spread", pixel.tensor, factor=(height, width)))
-        a, b = (spread, b) if pixel is a else (a, spread)
+    """Of two maps of one size; sides of 1 are repeated."""
+    a, b = _of_one_shape(build, a, b, name)
     return build.add(Add(name, (a.tensor, b.tensor)))
+
+
+def _of_one_shape(build: Builder, a: Map, b: Map, name: str) -> tuple[Map, Map]:
+    sides = [max(pair) for pair in zip(a.shape, b.shape, strict=True)]
+    shape = sides[0], sides[1], sides[2]
+    return spread(build, a, f"{name}.first", shape), spread(build, b, f"{name}.second", shape)
 
 
 def subtract(build: Builder, node: Node) -> Value:
@@ -151,6 +154,12 @@ def negated(build: Builder, source: Map, name: str) -> Map:
         mirrored = (-1 if known.signed else 255) - known.zero_point
         build.quantize(made, Quantization(known.scale, mirrored, known.signed))
     return made
+
+
+def shifted(build: Builder, source: Map, name: str, summand: float) -> Map:
+    """A map plus one number."""
+    layer = _scale(name, source, np.ones(source.shape[2]))
+    return build.add(replace(layer, beta=float32(np.full(source.shape[2], summand))))
 
 
 def scaled(build: Builder, source: Map, name: str, factor: float) -> Map:
@@ -197,6 +206,8 @@ def multiply(build: Builder, node: Node) -> Value:
                 return with_maps(view, (build.add(Function(node.outputs[0], rest.tensor, whole)),))
     if a.shape != b.shape and a.shape[:2] == (1, 1):
         a, b = b, a
+    if b.shape != (1, 1, a.shape[2]):
+        a, b = _of_one_shape(build, a, b, node.outputs[0])
     return with_maps(view, (build.add(Product(node.outputs[0], (a.tensor, b.tensor))),))
 
 
@@ -235,6 +246,8 @@ def divide(build: Builder, node: Node) -> Value:
             return _affine(build, turned, 1, None, 0.0)
     view, (a, b) = two(build, node)
     divisor = build.add(_inverse(f"{node.outputs[0]}.inverse", b))
+    if b.shape != (1, 1, a.shape[2]):
+        a, divisor = _of_one_shape(build, a, divisor, node.outputs[0])
     return with_maps(view, (build.add(Product(node.outputs[0], (a.tensor, divisor.tensor))),))
 
 

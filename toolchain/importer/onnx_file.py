@@ -72,11 +72,35 @@ def _slim(proto: Any, image: ImageInput) -> tuple[bytes, dict[str, Quantization]
         quantization, is_wide = take_out(proto)
     except QuantizedFormError as error:
         return b"", str(error), False
+    _write_out_axes(proto)
     skipped = _FUSIONS if quantization else None
     sizes = [f"{image.name}:{','.join(map(str, image.sides))}"]
     slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
     slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
     return slim.SerializeToString(), quantization, is_wide
+
+
+def _write_out_axes(proto: Any) -> None:
+    """Resize of some axes, as from opset 18 on, becomes one of all axes, which onnxslim and shape inference know."""
+    import onnx
+
+    chosen = [node for node in proto.graph.node if node.op_type == "Resize" and len(node.input) > 2]
+    axes = {node.output[0]: each.ints for node in chosen for each in node.attribute if each.name == "axes"}
+    if not axes:
+        return
+    inferred = onnx.shape_inference.infer_shapes(proto).graph
+    shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in inferred.value_info}
+    numbers = {each.name: onnx.numpy_helper.to_array(each) for each in proto.graph.initializer}
+    for node in chosen:
+        place, start = (2, np.ones(4, np.float32)) if node.input[2] else (3, np.array(shapes.get(node.input[0], ())))
+        given = numbers.get(node.input[place])
+        if node.output[0] not in axes or given is None or start.size != 4:
+            continue
+        start[list(axes[node.output[0]])] = given
+        name = f"{node.output[0]} {place}"
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(start, name))
+        node.input[place] = name
+        del node.attribute[[each.name for each in node.attribute].index("axes")]
 
 
 def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:

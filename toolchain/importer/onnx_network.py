@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgemeta.toolchain.importer import elementwise, rearranging, reducing, windows
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing, taking, windows
 from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
@@ -27,7 +27,9 @@ _MAPS: Mapping[str, Convert] = {
     "Dropout": rearranging.same,
     "Elu": function("elu", 1.0),
     "Exp": function("exp"),
+    "Expand": rearranging.expand,
     "Flatten": rearranging.reshape,
+    "Gather": taking.gather,
     "Gemm": rearranging.gemm,
     "GlobalAveragePool": windows.global_average,
     "GlobalMaxPool": windows.global_max,
@@ -69,6 +71,7 @@ _MAPS: Mapping[str, Convert] = {
     "Sub": elementwise.subtract,
     "Sum": reducing.total,
     "Tanh": function("tanh"),
+    "Tile": rearranging.tile,
     "Transpose": rearranging.transpose,
     "Unsqueeze": rearranging.reshape,
     "Upsample": rearranging.resize,

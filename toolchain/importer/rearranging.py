@@ -19,8 +19,10 @@ from edgemeta.model.layers import (
 )
 from edgemeta.toolchain.importer.answers import FLOATS
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
+from edgemeta.toolchain.importer.elementwise import shifted
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Grouped, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.taking import mirrored, nearest, spread, taken, with_zero_channels
+from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Grouped, Halves, Map, Pixels, Rows, Value, flat
 
 
 def same(build: Builder, node: Node) -> Value:
@@ -46,12 +48,28 @@ def softmax(build: Builder, node: Node) -> Value:
 def reshape(build: Builder, node: Node) -> Value:
     """Reshape, Flatten, Squeeze, Unsqueeze: the shape of the result says what is meant."""
     value, target = build.value(node), build.shape(node.outputs[0])
+    if halves := _halves(build, node, value, target):
+        return halves
     if target[:1] != (1,):
         raise UnsupportedError(f"a result of shape {target}, expected 1 image in the first axis")
     made = _reshaped(build, node, value, target)
     if made is None:
         raise UnsupportedError(f"{build.shape(node.inputs[0])} seen as {target}")
     return made
+
+
+def _halves(build: Builder, node: Node, value: Value, target: tuple[int, ...]) -> Value | None:
+    """ShuffleNetV2's shuffle in three axes: [C / 2, 2, H W], its axes exchanged, and [2, 1, C / 2, H, W] of it."""
+    match value:
+        case Map(_, (height, width, channels)) if len(target) == 3 and target[2] == height * width:
+            if target[0] * target[1] == channels and target[0] > 1:
+                return Grouped(value, target[0])
+        case Grouped(source, groups, "chw", True):
+            height, width, channels = source.shape
+            parts = channels // groups
+            if target in ((parts, 1, groups, height, width), (parts, groups, height, width)):
+                return Halves(build.add(ChannelShuffle(node.outputs[0], source.tensor, groups=groups)), parts)
+    return None
 
 
 def _reshaped(build: Builder, node: Node, value: Value, target: tuple[int, ...]) -> Value | None:
@@ -113,7 +131,7 @@ def transposed(build: Builder, node: Node, order: tuple[int, ...]) -> Value:
             return Rows(maps, maps[0].shape[2])
         case (Rows(maps, width), (0, 2, 1)) if all(each.shape[2] == width for each in maps):
             return Columns(maps)
-        case (Grouped(source, groups, "chw", False), (0, 2, 1, 3, 4)):
+        case (Grouped(source, groups, "chw", False), (0, 2, 1, 3, 4) | (1, 0, 2)):
             return Grouped(source, groups, "chw", is_exchanged=True)
         case (Grouped(source, groups, "hwc", False), (0, 1, 2, 4, 3)):
             return Grouped(source, groups, "hwc", is_exchanged=True)
@@ -159,6 +177,8 @@ def sliced(
     view = build.image(node)
     source = maps_of(view)[0]
     begin, stop, step = [0, 0, 0], list(source.shape), [1, 1, 1]
+    if any(every < 0 for every in steps) and not any(axis % 4 == 0 for axis in axes):
+        return _turned(build, node, [AXES[type(view)][axis % 4] for axis in axes], starts, ends, steps)
     for axis, start, end, every in zip(axes, starts, ends, steps, strict=True):
         ours = AXES[type(view)].get(axis % 4)
         if ours is None and range(1)[start:end:every] == range(1):
@@ -169,6 +189,20 @@ def sliced(
         step[ours] = every
     first, last, by = ((a[0], a[1], a[2]) for a in (begin, stop, step))
     return with_maps(view, (build.add(Slice(node.outputs[0], source.tensor, start=first, stop=last, step=by)),))
+
+
+def _turned(
+    build: Builder, node: Node, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
+) -> Map | Pixels:
+    """A slice that runs backwards along one of the axes, which are those of H, W, C."""
+    view = build.image(node)
+    source = maps_of(view)[0]
+    places: list[Any] = [None, None, None]
+    for ours, start, end, every in zip(axes, starts, ends, steps, strict=True):
+        places[ours] = np.arange(source.shape[ours])[
+            start : None if every < 0 and end < -source.shape[ours] else end : every
+        ]
+    return with_maps(view, (taken(build, source, node.outputs[0], places),))
 
 
 _SLICE = ("starts", "ends", "axes", "steps")
@@ -230,29 +264,63 @@ def blocks(build: Builder, source: Map, name: str, block: int) -> Map:
 
 
 def pad(build: Builder, node: Node) -> Value:
-    """Pad with zeros, of rows and columns."""
-    amounts, fill = _numbers(build, node, 1, "pads"), build.constant(node, 2)
+    """Pad, with numbers or by what the edges say; axes from opset 18 on."""
+    amounts, fill, axes = _numbers(build, node, 1, "pads"), build.constant(node, 2), _numbers(build, node, 3, "axes")
     value = float(node.attributes.get("value", 0.0)) if fill is None or not fill.size else float(fill.reshape(()))
-    mode = node.attributes.get("mode", "constant")
-    if mode != "constant" or value != 0 or amounts is None or build.constant(node, 3) is not None:
-        raise UnsupportedError(f"mode {mode} with {value:g}, expected constant with 0")
-    return padded(build, node, amounts)
+    if amounts is None:
+        raise UnsupportedError("its amounts are missing")
+    if axes is not None:
+        given, amounts = amounts, [0] * 8
+        for number, axis in enumerate(axes):
+            amounts[axis % 4], amounts[axis % 4 + 4] = given[number], given[number + len(axes)]
+    return padded(build, node, amounts, value, node.attributes.get("mode", "constant"))
 
 
-def padded(build: Builder, node: Node, amounts: list[int]) -> Map | Pixels:
-    """A map with zeros around it: before every axis, then behind every axis."""
-    view = build.image(node)
-    axes = AXES[type(view)]
-    padding = [0, 0, 0, 0]
-    for number, amount in enumerate(amounts):
-        ours = axes.get(number % 4, 2)
-        if len(amounts) != 8 or amount < 0 or (amount and ours == 2):
-            raise UnsupportedError(f"amounts {amounts}, expected those of rows and columns, none below 0")
-        if ours < 2:
-            padding[ours + 2 * (number // 4)] = amount
-    top, left, bottom, right = padding
-    made = build.add(Pad(node.outputs[0], maps_of(view)[0].tensor, padding=(top, left, bottom, right)))
-    return with_maps(view, (made,))
+def padded(build: Builder, node: Node, amounts: list[int], value: float = 0.0, mode: str = "constant") -> Value:
+    """A map and what is around it: before every axis, then behind every axis. value: of mode constant."""
+    view, name = build.image(node), node.outputs[0]
+    if len(amounts) != 8 or amounts[0] or amounts[4] or min(amounts) < 0:
+        raise UnsupportedError(f"amounts {amounts}, expected those of channels, rows and columns, none below 0")
+    pairs = [(0, 0)] * 3
+    for axis, ours in AXES[type(view)].items():
+        pairs[ours] = amounts[axis], amounts[axis + 4]
+    if mode != "constant":
+        return mirrored(build, view, name, pairs, mode)
+    (top, bottom), (left, right), (before, behind) = pairs
+    made = source = maps_of(view)[0]
+    if value:
+        made = shifted(build, made, f"{name}.less", -value)
+    if before or behind:
+        made = with_zero_channels(build, made, name, before, behind)
+    if made is source or any((top, left, bottom, right)):
+        made = build.add(Pad(name, made.tensor, padding=(top, left, bottom, right)))
+    return with_maps(view, (shifted(build, made, name, value) if value else made,))
+
+
+def tile(build: Builder, node: Node) -> Value:
+    """Tile: a map several times, side by side."""
+    view, repeats = build.image(node), [int(each) for each in build.required(node, 1)]
+    source, places = maps_of(view)[0], [np.arange(side) for side in maps_of(view)[0].shape]
+    if len(repeats) != 4 or repeats[0] != 1 or min(repeats) < 1:
+        raise UnsupportedError(f"repeats {repeats}, expected those of channels, rows and columns")
+    for axis, ours in AXES[type(view)].items():
+        places[ours] = np.tile(places[ours], repeats[axis])
+    return with_maps(view, (taken(build, source, node.outputs[0], places),))
+
+
+def expand(build: Builder, node: Node) -> Value:
+    """Expand: rows, columns or channels of one element, repeated."""
+    view, target = build.image(node), build.shape(node.outputs[0])
+    source, shape = maps_of(view)[0], [0, 0, 0]
+    if len(target) != 4 or target[0] != 1:
+        raise UnsupportedError(f"a result of shape {target}, expected 1 image in the first axis")
+    for axis, ours in AXES[type(view)].items():
+        shape[ours] = target[axis]
+    return with_maps(view, (spread(build, source, node.outputs[0], (shape[0], shape[1], shape[2])),))
+
+
+_PART = 1e-3
+"""Of an element, by which the product of a size and a scale of float32 may be beside a whole number."""
 
 
 def resize(build: Builder, node: Node) -> Value:
@@ -265,18 +333,38 @@ def resize(build: Builder, node: Node) -> Value:
         places = "asymmetric"
     if node.attributes.get("antialias", 0) or target[1] != source.shape[2]:
         raise UnsupportedError("antialiasing or other channels, expected rows and columns only")
+    given = build.constant(node, 1 if node.op == "Upsample" else 2)
+    scales = [out / side for out, side in zip(size, source.shape[:2], strict=True)]
+    if given is not None and given.size == 4:
+        scales = [float(each) for each in given[2:]]
     if mode in ("linear", "bilinear"):
+        for side, out, scale in zip(source.shape[:2], size, scales, strict=True):
+            if abs(side * scale - out) > _PART and places != "align_corners":
+                raise UnsupportedError(f"scales that give {side * scale:g} of {side} elements, expected a whole number")
         if places == "pytorch_half_pixel" and min(size) > 1:
             places = "half_pixel"
         if places not in ("half_pixel", "align_corners", "asymmetric"):
             raise UnsupportedError(f"coordinates {places}, expected half_pixel, align_corners or asymmetric")
         return build.add(ResizeBilinear(node.outputs[0], source.tensor, real(*size), coordinates=places))
-    factor = whole_factor(source, size) or (0, 0)
-    rounding = node.attributes.get("nearest_mode", "round_prefer_floor")
-    is_left = rounding == "floor" if places == "asymmetric" else "half_pixel" in places and "round" in rounding
-    if mode != "nearest" or factor == (0, 0) or not (is_left or node.op == "Upsample" or max(factor) <= 2):
-        raise UnsupportedError(f"mode {mode} ({places}, {rounding}) from {source.shape[:2]} to {size}")
-    return build.add(Upsample(node.outputs[0], source.tensor, factor=factor))
+    if mode != "nearest":
+        raise UnsupportedError(f"mode {mode}, expected nearest or linear")
+    rounding = "floor" if node.op == "Upsample" else node.attributes.get("nearest_mode", "round_prefer_floor")
+    rows, columns = (
+        nearest(side, out, scale, places, rounding)
+        for side, out, scale in zip(source.shape[:2], size, scales, strict=True)
+    )
+    return enlarged(build, source, node.outputs[0], rows, columns)
+
+
+def enlarged(build: Builder, source: Map, name: str, rows: NDArray[Any], columns: NDArray[Any]) -> Map:
+    """The map of these rows and columns; an upsample if each is repeated as often as the others."""
+    factor = whole_factor(source, (len(rows), len(columns)))
+    if factor is not None and all(
+        np.array_equal(places, np.arange(len(places)) // each)
+        for places, each in zip((rows, columns), factor, strict=True)
+    ):
+        return build.add(Upsample(name, source.tensor, factor=factor))
+    return taken(build, source, name, (rows, columns, None))
 
 
 def whole_factor(source: Map, size: tuple[int, int]) -> tuple[int, int] | None:

@@ -44,6 +44,7 @@ _OPTIONS: Mapping[str, str] = {
     "DEPTH_TO_SPACE": "DepthToSpaceOptions block_size",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions block_size",
     "GATHER": "GatherOptions axis batch_dims",
+    "MIRROR_PAD": "MirrorPadOptions mode",
     "PACK": "PackOptions axis",
     "UNPACK": "UnpackOptions axis",
     "REDUCE_MAX": "ReducerOptions keep_dims",

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
 from edgemeta.model.layers import (
     AveragePool,
     DepthToSpace,
@@ -14,13 +12,13 @@ from edgemeta.model.layers import (
     Padding,
     Pair,
     ResizeBilinear,
-    Upsample,
     real,
 )
 from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer import elementwise, rearranging
-from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
+from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.taking import average_inside, nearest
 from edgemeta.toolchain.importer.values import Pixels, Value
 from edgemeta.toolchain.importer.windows import add_conv, add_transposed, same_padding
 
@@ -103,14 +101,14 @@ def fully_connected(build: Builder, node: Node) -> Value:
 
 
 def pool(kind: type[MaxPool] | type[AveragePool]) -> Convert:
-    """MAX_POOL_2D and AVERAGE_POOL_2D; an average does not count the padding, so there must be none."""
+    """MAX_POOL_2D and AVERAGE_POOL_2D; an average does not count the padding."""
 
     def convert(build: Builder, node: Node) -> Value:
         source = build.pixels(node)
         kernel, stride = (node.attributes["filter_height"], node.attributes["filter_width"]), _pair(node, "stride_{}")
         padding = _padding(node, source.shape[:2], kernel, stride)
         if kind is AveragePool and any(padding):
-            raise UnsupportedError("an average that leaves out the padding, expected VALID or a size without padding")
+            return Pixels(average_inside(build, source, node.outputs[0], kernel, stride, padding))
         return Pixels(build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding)))
 
     return convert
@@ -122,11 +120,11 @@ def transpose(build: Builder, node: Node) -> Value:
 
 
 def pad(build: Builder, node: Node) -> Value:
-    """PAD and PADV2 with the number that means zero: [axes, 2], before and behind each axis."""
+    """PAD, PADV2 and MIRROR_PAD: [axes, 2], before and behind each axis."""
     amounts, fill = build.required(node, 1), build.constant(node, 2)
-    if fill is not None and np.any(fill != 0):
-        raise UnsupportedError(f"padding with {float(fill.ravel()[0]):g}, expected zeros")
-    return rearranging.padded(build, node, [int(amount) for amount in amounts.T.ravel()])
+    value = 0.0 if fill is None else float(fill.ravel()[0])
+    mode = {0: "reflect", 1: "symmetric"}.get(node.attributes.get("mode", -1), "constant")
+    return rearranging.padded(build, node, [int(amount) for amount in amounts.T.ravel()], value, mode)
 
 
 def slice_of(build: Builder, node: Node) -> Value:
@@ -183,13 +181,17 @@ def resize_bilinear(build: Builder, node: Node) -> Value:
 
 
 def resize_nearest(build: Builder, node: Node) -> Value:
-    """RESIZE_NEAREST_NEIGHBOR by whole numbers."""
-    view, size = build.image(node), _size(build, node)
-    source = maps_of(view)[0]
-    factor = rearranging.whole_factor(source, size)
-    if factor is None or node.attributes.get("align_corners", False) or not isinstance(view, Pixels):
-        raise UnsupportedError(f"nearest neighbours from {source.shape[:2]} to {size}, expected whole factors")
-    return with_maps(view, (build.add(Upsample(node.outputs[0], source.tensor, factor=factor)),))
+    """RESIZE_NEAREST_NEIGHBOR."""
+    source, size = build.pixels(node), _size(build, node)
+    places, rounding = "asymmetric", "floor"
+    if node.attributes.get("align_corners", False):
+        places, rounding = "align_corners", "round_prefer_ceil"
+    elif node.attributes.get("half_pixel_centers", False):
+        places, rounding = "half_pixel", "round_prefer_ceil"
+    rows, columns = (
+        nearest(side, out, out / side, places, rounding) for side, out in zip(source.shape[:2], size, strict=True)
+    )
+    return Pixels(rearranging.enlarged(build, source, node.outputs[0], rows, columns))
 
 
 def _size(build: Builder, node: Node) -> Pair:

@@ -82,7 +82,15 @@ class Axes:
         return tuple(prod(size for size, _ in axis) for axis in self.axes)
 
 
-Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped | Axes
+@dataclass(frozen=True)
+class Halves:
+    """[parts, 1, C / parts, H, W]: the channels of a map in equal parts, of which each is taken by itself."""
+
+    map: Map
+    parts: int
+
+
+Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped | Axes | Halves
 
 AXES = {Map: {1: 2, 2: 0, 3: 1}, Pixels: {1: 0, 2: 1, 3: 2}}
 """Of a tensor's axis the axis of H, W, C, by how the map is seen."""

@@ -9,6 +9,7 @@ from edgemeta.model.layers import AveragePool, Conv, GlobalAverage, MaxPool, Pad
 from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.taking import average_inside
 from edgemeta.toolchain.importer.values import Map, Value
 
 _T = TypeVar("_T")
@@ -111,7 +112,7 @@ def max_pool(build: Builder, node: Node) -> Value:
 
 
 def average_pool(build: Builder, node: Node) -> Value:
-    """AveragePool: the mean over the whole kernel, so padding must not be left out of the count."""
+    """AveragePool: the mean over the whole kernel, or over what of it lies in the map."""
     return _pool(build, node, AveragePool)
 
 
@@ -135,8 +136,6 @@ def _pool(build: Builder, node: Node, kind: type[MaxPool] | type[AveragePool]) -
     stride = _pair(node, "strides")
     top, left, bottom, right = _padding(node, source, kernel, stride)
     is_counted = bool(_attribute(node, "count_include_pad", 0))
-    if kind is AveragePool and not is_counted and any((top, left, bottom, right)):
-        raise UnsupportedError("an average that leaves out the padding, expected count_include_pad 1 or no padding")
     if _attribute(node, "ceil_mode", 0):
         missing = [
             -(side + before + after - size) % step
@@ -144,10 +143,12 @@ def _pool(build: Builder, node: Node, kind: type[MaxPool] | type[AveragePool]) -
                 source.shape[:2], (top, left), (bottom, right), kernel, stride, strict=True
             )
         ]
-        if kind is AveragePool and any(missing):
-            raise UnsupportedError("an average that leaves out the padding of ceil_mode")
+        if kind is AveragePool and is_counted and any(missing):
+            raise UnsupportedError("an average that counts the padding, but leaves out that of ceil_mode")
         bottom, right = bottom + missing[0], right + missing[1]
     padding = (top, left, bottom, right)
+    if kind is AveragePool and not is_counted and any(padding):
+        return average_inside(build, source, node.outputs[0], (kernel[0], kernel[1]), stride, padding)
     return build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding))
 
 

@@ -26,7 +26,7 @@ from tests.parts import Marks, by_name, in_parts
 NAMES = ("sm_53", "sm_87")
 SMALL = [
     *(case for case in CASES if not case.name.startswith("resnet8")),
-    *(random_network(COMMON.index(kind), COMMON) for kind in ("affine", "depth-to-space", "rearrange")),
+    *(random_network(COMMON.index(kind), COMMON) for kind in ("affine", "depth-to-space", "rearrange", "take")),
 ]
 """The table has no case of layers that came after it; these networks begin with one."""
 

@@ -80,7 +80,7 @@ def test_onnx_runtime_gives_our_integers_within_one_step(name: str, tmp_path: Pa
         assert (difference > 0).mean() < 0.15  # averages of six lie between two integers often
 
 
-@pytest.mark.parametrize("name", sorted(set(INT8) - {"MUL, swish", "LOGISTIC in another scale"}))
+@pytest.mark.parametrize("name", sorted(set(INT8) - {"MUL, swish", "LOGISTIC in another scale", "PRELU per channel"}))
 def test_a_round_trip_gives_the_same_layers(name: str, tmp_path: Path) -> None:
     model = model_of(written_int8(INT8[name], tmp_path))
     export_onnx(model, tmp_path / "out.onnx")

@@ -112,6 +112,13 @@ def attention_of(n: Nodes, x: str) -> str:
     return n("Gather", y, np.array(0, np.int64), axis=1)
 
 
+def halves(n: Nodes, x: str) -> None:
+    """ShuffleNetV2's shuffle in three axes, then each half of the channels by itself."""
+    turned = n("Transpose", n("Reshape", x, integers(3, 2, 72)), perm=[1, 0, 2])
+    parts = n("Reshape", turned, integers(2, -1, 3, 9, 8))
+    n("Sub", n("Gather", parts, np.array(0), axis=0), n("Gather", parts, np.array(1), axis=0))
+
+
 CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Abs": lambda n, x: n("Abs", x),
     "Gather of a token": lambda n, x: n("Gather", tokens(n, x), np.array(5, np.int64), axis=1),
@@ -157,6 +164,10 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "AveragePool, padding counted": lambda n, x: n(
         "AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1
     ),
+    "AveragePool, padding left out": lambda n, x: n(
+        "AveragePool", x, kernel_shape=[3, 2], pads=[1, 1, 1, 0], strides=[2, 1]
+    ),
+    "AveragePool, ceil_mode": lambda n, x: n("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     "BatchNormalization": lambda n, x: n("BatchNormalization", x, values(6), values(6), values(6), values(6) ** 2),
     "Cast": lambda n, x: n("Cast", x, to=TensorProto.FLOAT),
     "Clip": lambda n, x: n("Clip", x, number(0), number(6)),
@@ -188,7 +199,11 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Dropout": lambda n, x: n("Dropout", x),
     "Elu": lambda n, x: n("Elu", x, alpha=0.7),
     "Exp": lambda n, x: n("Exp", x),
+    "Expand": lambda n, x: n("Add", n("Expand", n("GlobalAveragePool", x), integers(1, 6, 9, 8)), x),
     "Flatten": lambda n, x: n("Flatten", x),
+    "Gather": lambda n, x: n("Gather", x, integers(2, 1, 0, 4, 4), axis=1),
+    "Gather of rows": lambda n, x: n("Gather", n("Gather", x, integers(3, -1, 0), axis=2), integers(1, 0), axis=2),
+    "Gather of halves": halves,
     "Gemm": lambda n, x: n("Gemm", n("Flatten", x), values(432, 5), values(5), alpha=0.5, beta=2.0),
     "Gemm, transposed": lambda n, x: n("Gemm", n("Flatten", x), values(5, 432), transB=1),
     "GlobalAveragePool": lambda n, x: n("GlobalAveragePool", x),
@@ -208,6 +223,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Min with a number": lambda n, x: n("Min", x, number(0.3)),
     "Mul of tensors": lambda n, x: n("Mul", n("Tanh", x), x),
     "Mul, one factor per channel": lambda n, x: n("Mul", n("Sigmoid", n("GlobalAveragePool", x)), x),
+    "Mul, one factor per pixel": lambda n, x: n("Mul", x, n("Sigmoid", n("ReduceMean", x, axes=[1], keepdims=1))),
     "Mul per channel": lambda n, x: n("Mul", values(6, 1, 1), x),
     "Mul, swish": lambda n, x: n("Mul", n("Sigmoid", x), x),
     "Mul, two signs": lambda n, x: n("Mul", n("Mul", x, number(-1)), number(-1)),
@@ -217,6 +233,10 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Pow of a root": lambda n, x: n("Pow", n("Add", n("Abs", x), number(0.01)), number(0.3)),
     "PRelu": lambda n, x: n("PRelu", x, np.full((6, 1, 1), 0.3, np.float32)),
     "Pad": lambda n, x: n("Pad", x, integers(0, 0, 1, 2, 0, 0, 3, 0)),
+    "Pad of channels": lambda n, x: n("Pad", x, integers(0, 1, 1, 2, 0, 8, 3, 0)),
+    "Pad with a number": lambda n, x: n("Pad", x, integers(0, 0, 1, 2, 0, 0, 3, 0), number(0.7)),
+    "Pad, reflect": lambda n, x: n("Pad", x, integers(0, 0, 1, 2, 0, 0, 3, 0), mode="reflect"),
+    "Pad, edge": lambda n, x: n("Pad", x, integers(0, 0, 1, 2, 0, 2, 3, 0), mode="edge"),
     "ReduceMean": lambda n, x: n("ReduceMean", x, axes=[2, 3], keepdims=0),
     "Reciprocal": lambda n, x: n("Reciprocal", n("Exp", x)),
     "ReduceL2": lambda n, x: n("ReduceL2", x, axes=[1], keepdims=1),
@@ -245,8 +265,22 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
         nearest_mode="floor",
     ),
     "Selu": lambda n, x: n("Selu", x),
+    "Resize, nearest to a half": lambda n, x: n("Resize", x, "", np.array([1, 1, 0.5, 0.5], np.float32)),
+    "Resize, nearest, align_corners": lambda n, x: n(
+        "Resize",
+        x,
+        "",
+        "",
+        integers(1, 6, 4, 20),
+        coordinate_transformation_mode="align_corners",
+        nearest_mode="round_prefer_ceil",
+    ),
+    "Resize, nearest, ceil": lambda n, x: n(
+        "Resize", x, "", "", integers(1, 6, 14, 5), coordinate_transformation_mode="asymmetric", nearest_mode="ceil"
+    ),
     "Sigmoid": lambda n, x: n("Sigmoid", n("Mul", x, number(60))),
     "Slice": lambda n, x: n("Slice", x, integers(1, 0, 2), integers(6, -1, 99), integers(1, 2, 3), integers(2, 3, 1)),
+    "Slice, backwards": lambda n, x: n("Slice", x, integers(-1, 6), integers(-99, 2), integers(2, 3), integers(-1, -2)),
     "Softmax": lambda n, x: n("Softmax", n("Flatten", n("GlobalAveragePool", x)), axis=1),
     "Softplus": lambda n, x: n("Softplus", x),
     "Softsign": lambda n, x: n("Softsign", x),
@@ -261,6 +295,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Sub of tensors": lambda n, x: n("Sub", n("Tanh", x), n("GlobalAveragePool", x)),
     "Sum": lambda n, x: n("Sum", x, n("Tanh", x), values(1, 6, 1, 1), x),
     "Tanh": lambda n, x: n("Tanh", x),
+    "Tile": lambda n, x: n("Tile", x, integers(1, 2, 1, 3)),
     "Transpose, channel shuffle": lambda n, x: n(
         "Reshape",
         n("Transpose", n("Reshape", x, integers(1, 3, 2, 9, 8)), perm=[0, 2, 1, 3, 4]),
@@ -285,6 +320,15 @@ def test_newer_operators(tmp_path: Path) -> None:
     """Mish is of opset 18, whose ReduceMean has its axes as an input."""
     nodes = Nodes()
     nodes("ReduceMean", nodes("Mish", image(nodes)), integers(2, 3))
+    assert largest_difference(nodes.write(tmp_path / "small.onnx", 18, (1, 3, 9, 8))) < 2e-6
+
+
+def test_axes_that_are_named(tmp_path: Path) -> None:
+    """Of opset 18: Pad and Resize have axes, the others stay."""
+    nodes = Nodes()
+    x = nodes("Pad", image(nodes), integers(1, 2, 0, 3), number(0), integers(3, 2))
+    x = nodes("Resize", x, "", np.array([2, 3], np.float32), axes=[2, 3], mode="linear")
+    nodes("Resize", x, "", "", integers(7, 9), axes=[3, 2], mode="nearest")
     assert largest_difference(nodes.write(tmp_path / "small.onnx", 18, (1, 3, 9, 8))) < 2e-6
 
 
@@ -334,18 +378,14 @@ def test_a_size_that_is_left_open_is_given(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Nodes, str], object], str]] = {
     "an operator": (lambda n, x: n("Sin", x), "Sin 'node1': this operator is not supported"),
-    "an average without its padding": (
-        lambda n, x: n("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-        "AveragePool 'node1': an average that leaves out the padding",
+    "numbers of two axes": (
+        lambda n, x: n("Gather", x, np.array([[0, 1]], np.int64), axis=1),
+        r"Gather 'node1': numbers of shape \(1, 2\)",
     ),
     "a clip of nothing": (lambda n, x: n("Clip", x, number(1), number(1)), r"Clip 'node1': a clip to 1.0 \.\. 1.0"),
-    "a sum of different sizes": (
-        lambda n, x: n("Add", x, n("MaxPool", x, kernel_shape=[9, 1])),
-        r"Add 'node2': tensors of sizes \(9, 8, 6\) and \(1, 8, 6\) \(H, W, C\), expected equal ones",
-    ),
-    "backwards": (
-        lambda n, x: n("Slice", x, integers(-1), integers(-99), integers(2), integers(-1)),
-        "Slice 'node1': axis 2 by steps of -1",
+    "linear by parts of an element": (
+        lambda n, x: n("Resize", x, "", np.array([1, 1, 0.5, 1], np.float32), mode="linear"),
+        r"Resize 'node1': scales that give 4.5 of 9 elements",
     ),
     "cubic": (
         lambda n, x: n("Resize", x, "", "", integers(1, 6, 13, 20), mode="cubic"),

@@ -79,6 +79,11 @@ def reduced(n: TfliteNet, x: int, op: str, shape: tuple[int, ...], *axes: int) -
     return n(op, [x, n.constant(integers(*axes))], shape, "ReducerOptions", KeepDims=True)
 
 
+def mirrored(n: TfliteNet, x: int, mode: int) -> int:
+    amounts = n.constant(integers([0, 0], [1, 2], [3, 0], [0, 0]))
+    return n("MIRROR_PAD", [x, amounts], (1, 12, 11, C), "MirrorPadOptions", Mode=mode)
+
+
 def dense(n: TfliteNet, x: int, inputs: int, act: int = 0) -> int:
     weights = [x, n.constant(values(5, inputs)), n.constant(values(5))]
     return n("FULLY_CONNECTED", weights, (1, 5), "FullyConnectedOptions", FusedActivationFunction=act)
@@ -117,6 +122,8 @@ FLOAT: dict[str, Case] = {
     "ADD_N": lambda n, x: n("ADD_N", [x, relu(n, x), x], SHAPE),
     "ADD of a constant": lambda n, x: n("ADD", [x, n.constant(values(C))], SHAPE, "AddOptions"),
     "AVERAGE_POOL_2D": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 4, 4, C)),
+    "AVERAGE_POOL_2D, SAME": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
+    "BROADCAST_TO": lambda n, x: n("BROADCAST_TO", [mean(n, x), n.constant(integers(*SHAPE))], SHAPE),
     "CONCATENATION": lambda n, x: n("CONCATENATION", [x, relu(n, x)], (1, H, W, 12), "ConcatenationOptions", Axis=3),
     "CONV_2D, SAME": lambda n, x: conv(n, x, (1, 5, 4, 8), 3, 4, StrideW=2, StrideH=2, FusedActivationFunction=RELU),
     "CONV_2D, dilated": lambda n, x: conv(n, x, (1, 5, 6, 8), 3, 3, Padding=VALID, DilationHFactor=2),
@@ -143,6 +150,7 @@ FLOAT: dict[str, Case] = {
     "EXPAND_DIMS": lambda n, x: n("EXPAND_DIMS", [mean(n, x, keep=False), n.constant(integers(1))], (1, 1, C)),
     "FULLY_CONNECTED": lambda n, x: dense(n, x, H * W * C),
     "FULLY_CONNECTED, RELU": lambda n, x: dense(n, mean(n, x, keep=False), C, RELU),
+    "GATHER": lambda n, x: n("GATHER", [x, n.constant(integers(2, 0, 5))], (1, H, W, 3), "GatherOptions", Axis=3),
     "HARD_SWISH": lambda n, x: n("HARD_SWISH", [x], SHAPE),
     "LEAKY_RELU": lambda n, x: n("LEAKY_RELU", [x], SHAPE, "LeakyReluOptions", Alpha=0.2),
     "LOG": lambda n, x: n("LOG", [n("EXP", [x], SHAPE)], SHAPE),
@@ -153,6 +161,8 @@ FLOAT: dict[str, Case] = {
     "MEAN without axes": lambda n, x: mean(n, x, keep=False),
     "MEAN over channels": lambda n, x: reduced(n, x, "MEAN", (1, H, W, 1), 3),
     "MINIMUM": lambda n, x: n("MINIMUM", [x, n("TANH", [x], SHAPE)], SHAPE),
+    "MIRROR_PAD": lambda n, x: mirrored(n, x, 0),
+    "MIRROR_PAD, symmetric": lambda n, x: mirrored(n, x, 1),
     "MUL": lambda n, x: n("MUL", [x, n("TANH", [x], SHAPE)], SHAPE, "MulOptions"),
     "MUL, swish": lambda n, x: n("MUL", [x, n("LOGISTIC", [x], SHAPE)], SHAPE, "MulOptions"),
     "MUL, one factor per channel": lambda n, x: n("MUL", [mean(n, x), x], SHAPE, "MulOptions"),
@@ -161,6 +171,12 @@ FLOAT: dict[str, Case] = {
     "POW": lambda n, x: n("POW", [x, n.constant(np.array(3, np.float32))], SHAPE),
     "PRELU per channel": lambda n, x: n("PRELU", [x, n.constant(values(1, 1, C))], SHAPE),
     "PAD": pad,
+    "PAD of channels": lambda n, x: n("PAD", [x, n.constant(integers([0, 0], [0, 0], [0, 0], [0, 10]))], (1, H, W, 16)),
+    "PADV2 with a number": lambda n, x: n(
+        "PADV2",
+        [x, n.constant(integers([0, 0], [1, 2], [0, 3], [0, 0])), n.constant(np.full(1, 0.7, np.float32))],
+        (1, 12, 11, C),
+    ),
     "PADV2": lambda n, x: n(
         "PADV2",
         [x, n.constant(integers([0, 0], [1, 2], [0, 3], [0, 0])), n.constant(np.zeros(1, np.float32))],
@@ -183,6 +199,8 @@ FLOAT: dict[str, Case] = {
     "RESIZE_NEAREST_NEIGHBOR": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 18, 24, C)),
     "RESIZE_NEAREST_NEIGHBOR, half pixels": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 27, 16, C), HalfPixelCenters=True),
     "RSQRT": lambda n, x: n("RSQRT", [n("EXP", [x], SHAPE)], SHAPE),
+    "RESIZE_NEAREST_NEIGHBOR, any size": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 13, 5, C)),
+    "RESIZE_NEAREST_NEIGHBOR, align_corners": enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 13, 5, C), AlignCorners=True),
     "SLICE": lambda n, x: n(
         "SLICE", [x, n.constant(integers(0, 1, 0, 2)), n.constant(integers(1, 4, -1, 3))], (1, 4, W, 3)
     ),
@@ -218,6 +236,7 @@ FLOAT: dict[str, Case] = {
     "SUB of tensors": lambda n, x: n("SUB", [x, n("TANH", [x], SHAPE)], SHAPE, "SubOptions"),
     "SUM": lambda n, x: reduced(n, x, "SUM", (1, H, 1, C), 2),
     "TANH": lambda n, x: n("TANH", [x], SHAPE),
+    "TILE": lambda n, x: n("TILE", [x, n.constant(integers(1, 2, 1, 2))], (1, 2 * H, W, 2 * C)),
     "TRANSPOSE": lambda n, x: n("TRANSPOSE", [x, n.constant(integers(0, 3, 1, 2))], (1, C, H, W)),
     "TRANSPOSE_CONV, SAME": lambda n, x: transposed(n, x, (1, 18, 16, 4), SAME, 2),
     "TRANSPOSE_CONV, VALID": lambda n, x: transposed(n, x, (1, 27, 25, 4), VALID, 3),
@@ -301,6 +320,7 @@ INT8: dict[str, Case] = {
         "ADD", [x, int8_conv(n, x, C)], SHAPE, "AddOptions", OUT_SCALE, FusedActivationFunction=RELU
     ),
     "AVERAGE_POOL_2D": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 4, 4, C)),
+    "AVERAGE_POOL_2D, SAME": lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
     "CONCATENATION": lambda n, x: n("CONCATENATION", [x, x], (1, H, W, 12), "ConcatenationOptions", Axis=3),
     "CONV_2D": lambda n, x: int8_conv(n, x, 8, stride=2),
     "CONV_2D, RELU": lambda n, x: int8_conv(n, x, 8, RELU),
@@ -316,6 +336,7 @@ INT8: dict[str, Case] = {
     "MAXIMUM": lambda n, x: n("MAXIMUM", [x, pool_of_one(n, x)], SHAPE),
     "MEAN": mean,
     "MINIMUM": lambda n, x: n("MINIMUM", [x, pool_of_one(n, x)], SHAPE),
+    "MIRROR_PAD": lambda n, x: mirrored(n, x, 0),
     "MUL": lambda n, x: n("MUL", [x, int8_conv(n, x, C)], SHAPE, "MulOptions", Scale((0.05,), (1,))),
     "MUL by a constant": lambda n, x: n(
         "MUL",
@@ -483,15 +504,10 @@ def test_the_page_names_every_operator(repository: Path) -> None:
 
 REFUSED: dict[str, tuple[Case, str]] = {
     "an operator": (lambda n, x: n("SIN", [x], SHAPE), r"SIN '1 \(t4\)': this operator is not supported"),
-    "an average without its padding": (
-        lambda n, x: pool(n, "AVERAGE_POOL_2D", x, (1, 5, 4, C), Padding=SAME),
-        r"AVERAGE_POOL_2D '1 \(t4\)': an average that leaves out the padding",
-    ),
     "a softmax inside": (
         lambda n, x: relu(n, n("SOFTMAX", [mean(n, x, keep=False)], (1, C), "SoftmaxOptions", Beta=1.0)),
         "SOFTMAX '2 .*: a softmax inside the network",
     ),
-    "parts of pixels": (enlarged("RESIZE_NEAREST_NEIGHBOR", (1, 13, 20, C)), "nearest neighbours from"),
 }
 
 

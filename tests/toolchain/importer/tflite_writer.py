@@ -112,7 +112,9 @@ class TfliteNet:
         tflite.OperatorCodeStart(build)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(build, min(code, 127))
         tflite.OperatorCodeAddBuiltinCode(build, code)
-        tflite.OperatorCodeAddVersion(build, 1)
+        tflite.OperatorCodeAddVersion(
+            build, 2 if op == "BROADCAST_TO" else 1
+        )  # the first version is of TensorFlow's own
         if custom:
             tflite.OperatorCodeAddCustomCode(build, text)
         return int(tflite.OperatorCodeEnd(build))
