@@ -15,7 +15,19 @@ from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
-from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Grouped, Halves, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.values import (
+    Axes,
+    Columns,
+    Flat,
+    Grouped,
+    Halves,
+    Joined,
+    Map,
+    Pixels,
+    Rows,
+    Value,
+    flat,
+)
 from edgemeta.toolchain.importer.views import arranged, plain
 
 MAX_ELEMENTS = 1 << 27
@@ -80,6 +92,8 @@ def maps_of(value: Value) -> tuple[Map, ...]:
             return (value.map,)
         case Columns() | Rows():
             return value.maps
+        case Joined():
+            return tuple(Map(each.tensor, each.shape) for each in value.parts)
 
 
 def with_maps(value: _V, maps: tuple[Map, ...]) -> _V:
@@ -93,6 +107,9 @@ def with_maps(value: _V, maps: tuple[Map, ...]) -> _V:
             return replace(value, map=maps[0])
         case Columns() | Rows():
             return replace(value, maps=maps)
+        case Joined():
+            parts = zip(value.parts, maps, strict=True)
+            return replace(value, parts=tuple(replace(each, tensor=map_.tensor) for each, map_ in parts))
     raise AssertionError(value)
 
 
@@ -183,12 +200,12 @@ class Builder:
         """A tensor of the float graph."""
         return Map(tensor, self._shapes[tensor])
 
-    def flat(self, node: Node, number: int = 0) -> Flat:
+    def flat(self, node: Node, number: int = 0) -> Flat | Joined:
         """An input that must be [1, elements], or is read so."""
         value = self.value(node, number)
         if isinstance(value, Pixels):
             return flat(value.map, "hwc")
-        if not isinstance(value, Flat):
+        if not isinstance(value, Flat | Joined):
             raise UnsupportedError(f"its input has the form {self.shape(node.inputs[number])}, expected [1, elements]")
         return value
 

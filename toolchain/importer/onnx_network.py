@@ -37,6 +37,7 @@ _MAPS: Mapping[str, Convert] = {
     "HardSigmoid": function("hard_sigmoid", 0.2, 0.5),
     "HardSwish": function("hard_swish"),
     "Identity": rearranging.same,
+    "LRN": reducing.local_response,
     "LeakyRelu": function("leaky_relu", 0.01),
     "Log": function("log"),
     "MatMul": rearranging.gemm,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import (
+    Add,
     ChannelShuffle,
     Concat,
     Dense,
@@ -22,7 +23,19 @@ from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float
 from edgemeta.toolchain.importer.elementwise import shifted
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import mirrored, nearest, spread, taken, with_zero_channels
-from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Grouped, Halves, Map, Pixels, Rows, Value, flat
+from edgemeta.toolchain.importer.values import (
+    AXES,
+    Columns,
+    Flat,
+    Grouped,
+    Halves,
+    Joined,
+    Map,
+    Pixels,
+    Rows,
+    Value,
+    flat,
+)
 
 
 def same(build: Builder, node: Node) -> Value:
@@ -151,6 +164,9 @@ def concat(build: Builder, node: Node) -> Value:
     if all(isinstance(value, Rows) for value in values) and axis == 1:
         widths = {value.width for value in values if isinstance(value, Rows)}
         return Rows(tuple(each for value in values for each in maps_of(value)), widths.pop())
+    if any(isinstance(value, Flat) and value.shape[:2] != (1, 1) for value in values) and axis == 1:
+        flats = [build.flat(node, number) for number in range(len(values))]
+        return Joined(tuple(part for each in flats for part in (each.parts if isinstance(each, Joined) else (each,))))
     is_last = all(isinstance(value, Pixels) for value in values)
     if axis != (3 if is_last else 1):
         raise UnsupportedError(f"axis {axis}, expected the channels")
@@ -385,8 +401,23 @@ def gemm(build: Builder, node: Node) -> Value:
     return dense(build, build.flat(node), node.outputs[0], rows, bias)
 
 
-def dense(build: Builder, value: Flat, name: str, rows: NDArray[Any], bias: NDArray[Any] | None) -> Flat:
-    """A dense layer; rows [outputs, inputs] in the order in which the value is seen, bias [outputs] or one number."""
+def dense(build: Builder, value: Flat | Joined, name: str, rows: NDArray[Any], bias: NDArray[Any] | None) -> Flat:
+    """A dense layer; rows [outputs, inputs] in the order in which the value is seen, bias [outputs] or one number.
+
+    Of joined maps it is the sum of one for each.
+    """
+    if isinstance(value, Joined):
+        sizes = np.cumsum([prod(each.shape) for each in value.parts])
+        if rows.shape[1] != sizes[-1]:
+            raise UnsupportedError(f"weights of shape {rows.shape} for {sizes[-1]} inputs")
+        made: Flat | None = None
+        for number, (part, columns) in enumerate(zip(value.parts, np.split(rows, sizes[:-1], axis=1), strict=True)):
+            term = dense(build, part, f"{name}.part{number}", columns, None if made else bias)
+            last = name if number == len(sizes) - 1 else f"{name}.sum{number}"
+            both = term if made is None else build.add(Add(last, (made.tensor, term.tensor)))
+            made = Flat(both.tensor, both.shape)
+        assert made is not None
+        return made
     height, width, channels = value.shape
     if rows.shape[1] != prod(value.shape):
         raise UnsupportedError(f"weights of shape {rows.shape} for {prod(value.shape)} inputs")

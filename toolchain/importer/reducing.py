@@ -15,6 +15,7 @@ from edgemeta.model.layers import (
     GlobalAverage,
     MaxPool,
     PRelu,
+    Product,
     Slice,
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
@@ -124,6 +125,24 @@ def _greatest(build: Builder, maps: Sequence[Map], name: str, groups: int) -> Ma
 def _last_channels(build: Builder, source: Map, name: str, count: int) -> Map:
     start = (0, 0, source.shape[2] - count)
     return build.add(Slice(name, source.tensor, start=start, stop=source.shape))
+
+
+def local_response(build: Builder, node: Node) -> Value:
+    """LRN: x times a power of the sum of squares of the channels beside it, by a convolution of the squares."""
+    view, name, size = build.image(node), node.outputs[0], int(node.attributes["size"])
+    source = maps_of(view)[0]
+    alpha, beta, bias = (float(node.attributes.get(key, usual)) for key, usual in _LRN)
+    channels = np.arange(source.shape[2])
+    beside = channels - channels[:, np.newaxis]
+    shares = np.where((beside >= -((size - 1) // 2)) & (beside <= size // 2), alpha / size, 0.0)
+    squares = build.add(Function(f"{name}.squares", source.tensor, "power", 2.0))
+    weights, shift = float32(shares[:, np.newaxis, np.newaxis]), float32(np.full(len(channels), bias))
+    sums = build.add(Conv(f"{name}.sums", squares.tensor, weights=weights, bias=shift))
+    factors = build.add(Function(f"{name}.factors", sums.tensor, "power", -beta))
+    return with_maps(view, (build.add(Product(name, (source.tensor, factors.tensor))),))
+
+
+_LRN = (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
 
 
 def total(build: Builder, node: Node) -> Value:

@@ -90,7 +90,14 @@ class Halves:
     parts: int
 
 
-Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped | Axes | Halves
+@dataclass(frozen=True)
+class Joined:
+    """[1, elements]: flat maps one after the other, which a dense layer takes part by part."""
+
+    parts: tuple[Flat, ...]
+
+
+Value: TypeAlias = Map | Flat | Pixels | Columns | Rows | Grouped | Axes | Halves | Joined
 
 AXES = {Map: {1: 2, 2: 0, 3: 1}, Pixels: {1: 0, 2: 1, 3: 2}}
 """Of a tensor's axis the axis of H, W, C, by how the map is seen."""

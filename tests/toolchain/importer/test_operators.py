@@ -176,6 +176,13 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Clip from below": lambda n, x: n("Clip", x, number(-1)),
     "Clip from above": lambda n, x: n("Clip", x, "", number(0.3)),
     "Celu": lambda n, x: n("Celu", x, alpha=0.7),
+    "Concat of flat maps": lambda n, x: n(
+        "Gemm",
+        n("Concat", n("Flatten", x), n("Flatten", n("MaxPool", x, kernel_shape=[3, 2])), axis=1),
+        values(5, 726),
+        values(5),
+        transB=1,
+    ),
     "Concat": lambda n, x: n("Concat", x, n("Relu", x), x, axis=1),
     "Conv, dilated and grouped": lambda n, x: n(
         "Conv", x, values(8, 3, 3, 2), group=2, dilations=[2, 3], pads=[2, 0, 1, 3]
@@ -211,6 +218,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "HardSigmoid": lambda n, x: n("HardSigmoid", x, alpha=0.3, beta=0.4),
     "HardSwish": lambda n, x: n("HardSwish", x),
     "Identity": lambda n, x: n("Relu", n("Identity", x)),
+    "LRN": lambda n, x: n("LRN", x, size=3, alpha=0.3, beta=0.7, bias=1.5),
     "LeakyRelu": lambda n, x: n("LeakyRelu", x, alpha=0.2),
     "Log": lambda n, x: n("Log", n("Exp", x)),
     "MatMul": lambda n, x: n("Add", n("MatMul", n("Flatten", x), values(432, 5)), values(5)),

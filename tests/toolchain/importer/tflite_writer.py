@@ -112,9 +112,7 @@ class TfliteNet:
         tflite.OperatorCodeStart(build)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(build, min(code, 127))
         tflite.OperatorCodeAddBuiltinCode(build, code)
-        tflite.OperatorCodeAddVersion(
-            build, 2 if op == "BROADCAST_TO" else 1
-        )  # the first version is of TensorFlow's own
+        tflite.OperatorCodeAddVersion(build, 2 if op == "BROADCAST_TO" else 1)
         if custom:
             tflite.OperatorCodeAddCustomCode(build, text)
         return int(tflite.OperatorCodeEnd(build))
