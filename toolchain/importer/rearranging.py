@@ -414,7 +414,7 @@ def dense(build: Builder, value: Flat | Joined, name: str, rows: NDArray[Any], b
         for number, (part, columns) in enumerate(zip(value.parts, np.split(rows, sizes[:-1], axis=1), strict=True)):
             term = dense(build, part, f"{name}.part{number}", columns, None if made else bias)
             last = name if number == len(sizes) - 1 else f"{name}.sum{number}"
-            both = term if made is None else build.add(Add(last, (made.tensor, term.tensor)))
+            both: Flat | Map = term if made is None else build.add(Add(last, (made.tensor, term.tensor)))
             made = Flat(both.tensor, both.shape)
         assert made is not None
         return made

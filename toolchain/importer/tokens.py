@@ -410,6 +410,8 @@ def split(build: Builder, node: Node) -> tuple[Value, ...]:
 def gather(build: Builder, node: Node) -> Value:
     """Gather of one index, which takes the axis away, or of adjacent ones."""
     view, index = _view(build, node), build.required(node, 1)
+    if index.ndim > 1:
+        raise UnsupportedError(f"numbers of shape {index.shape}, expected one or a list")
     axis = node.attributes.get("axis", 0) % len(view.axes)
     numbers = np.ravel(index).astype(np.int64) % view.shape[axis]
     if not np.array_equal(numbers, numbers[0] + np.arange(len(numbers))):
