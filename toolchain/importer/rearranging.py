@@ -410,14 +410,14 @@ def dense(build: Builder, value: Flat | Joined, name: str, rows: NDArray[Any], b
         sizes = np.cumsum([prod(each.shape) for each in value.parts])
         if rows.shape[1] != sizes[-1]:
             raise UnsupportedError(f"weights of shape {rows.shape} for {sizes[-1]} inputs")
-        made: Flat | None = None
+        total: Flat | None = None
         for number, (part, columns) in enumerate(zip(value.parts, np.split(rows, sizes[:-1], axis=1), strict=True)):
-            term = dense(build, part, f"{name}.part{number}", columns, None if made else bias)
+            term = dense(build, part, f"{name}.part{number}", columns, None if total else bias)
             last = name if number == len(sizes) - 1 else f"{name}.sum{number}"
-            both: Flat | Map = term if made is None else build.add(Add(last, (made.tensor, term.tensor)))
-            made = Flat(both.tensor, both.shape)
-        assert made is not None
-        return made
+            both: Flat | Map = term if total is None else build.add(Add(last, (total.tensor, term.tensor)))
+            total = Flat(both.tensor, both.shape)
+        assert total is not None
+        return total
     height, width, channels = value.shape
     if rows.shape[1] != prod(value.shape):
         raise UnsupportedError(f"weights of shape {rows.shape} for {prod(value.shape)} inputs")
