@@ -373,7 +373,7 @@ def resize(build: Builder, node: Node) -> Value:
 
 
 def enlarged(build: Builder, source: Map, name: str, rows: NDArray[Any], columns: NDArray[Any]) -> Map:
-    """The map of these rows and columns; an upsample if each is repeated as often as the others."""
+    """The map of these rows [H'] and columns [W']; an upsample if each is repeated as often as the others."""
     factor = whole_factor(source, (len(rows), len(columns)))
     if factor is not None and all(
         np.array_equal(places, np.arange(len(places)) // each)

@@ -13,11 +13,11 @@ from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import AXES, Halves, Map, Pixels, Value
 
 Places = Sequence[NDArray[Any] | None]
-"""For rows, columns and channels the places that are taken, in order; None for all of them."""
+"""For rows, columns and channels the places [count] that are taken, in order; None for all of them."""
 
 
 def taken(build: Builder, source: Map, name: str, places: Places) -> Map:
-    """The elements at these places, as a layer."""
+    """The elements [H', W', C'] at these places, as a layer."""
     rows, columns, channels = (
         np.arange(side, dtype=np.int32) if each is None else np.asarray(each, np.int32)
         for side, each in zip(source.shape, places, strict=True)
@@ -30,7 +30,7 @@ def taken(build: Builder, source: Map, name: str, places: Places) -> Map:
 
 
 def along(ours: int, places: NDArray[Any]) -> Places:
-    """Places along one axis of H, W, C."""
+    """Places [count] along one axis of H, W, C."""
     return [places if axis == ours else None for axis in range(3)]
 
 
@@ -97,7 +97,7 @@ Coordinates = Literal["half_pixel", "pytorch_half_pixel", "align_corners", "asym
 
 
 def nearest(side: int, size: int, scale: float, coordinates: str, rounding: str) -> NDArray[np.int64]:
-    """The place among `side` elements that each of `size` takes, as ONNX's Resize defines it, in float32 as there."""
+    """[size]: the place among `side` elements that each takes, as ONNX's Resize defines it, in float32 as there."""
     at, one = np.arange(size, dtype=np.float32), np.float32(1)
     match coordinates:
         case "half_pixel":
