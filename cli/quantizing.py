@@ -186,7 +186,7 @@ def _lost(result: QuantizeResult) -> Loss | None:
         return loss_of(result.test)
     if not isinstance(made, AutoResult):
         return None
-    return loss_of_agreement(made.agreement, f"{made.images:,} calibration images, by which it was chosen")
+    return loss_of_agreement(made.agreement, f"{made.judged:,} images by which it was chosen")
 
 
 def _values(result: QuantizeResult, scheme: str, lost: Loss | None) -> dict[str, object]:

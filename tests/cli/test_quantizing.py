@@ -45,12 +45,12 @@ def test_a_folder_with_a_damaged_picture(
     done = edgemeta("quantize", network, "--calibrate", pictures, "--out", out)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
-    assert lines[0] == "edgemeta: 1/12 images"
+    assert lines[0] == "edgemeta: 1/10 images"
     assert lines[1].startswith("edgemeta: left out: image ")
     assert lines[1].endswith("2.png cannot be decoded, expected JPEG, PNG or the like")
-    assert lines[2].startswith("edgemeta: 2/12 float network, about ")
-    assert lines[-1].startswith("edgemeta: 12/12 layers, about ")
-    assert len(lines) == 13
+    assert lines[2].startswith("edgemeta: 2/10 ranges, about ")
+    assert lines[10].startswith("edgemeta: 10/10 layers, about ")  # the damaged picture has a line of its own
+    assert [line for line in lines[11:] if not line.startswith("edgemeta: warning: another label")] == []
     assert "4 calibration images; agreement with the float network, same label" in done.stdout
     assert "signal-to-quantization-noise, the worst 2 of 2 layers" in done.stdout
     assert load(out).provenance["calibration_images"] == 4
@@ -75,7 +75,7 @@ def test_what_was_lost_is_one_line(edgemeta: Callable[..., Any], network: Path, 
     words = ("quantize", network, "--calibrate", pictures, "--ranges", "minmax", "--out", tmp_path / "net.safetensors")
     lines = edgemeta(*words).stdout.splitlines()
     assert lines[-2].startswith("another label than in float on ")
-    assert lines[-2].endswith(" % of 4 calibration images, by which it was chosen")
+    assert lines[-2].endswith(" % of 10 images by which it was chosen")
     done = edgemeta(*words, "--test", pictures, "--json")
     values = json.loads(done.stdout)
     assert values["images"] == 4

@@ -1,28 +1,28 @@
-"""Scheme `auto`: folded batch norm, per-channel weights, calibrated activations, the best choice by measurement.
+"""Scheme `auto`: folded batch norm, weights and some tensors with a scale for each channel, calibrated activations.
 
-Each rule for the ranges of tensors is built and run on the cpu backend with calibration images, then the best one with
-tables for requantization. On the one that agrees best with the float network, rounding with error feedback, then also
-equalization of channels, then bias correction are tried; each is kept if it agrees better. A detection agrees by its
-objects, any other network by its outputs.
+Each rule for the ranges of tensors is built and run on the cpu backend, then the best one with tables for
+requantization, then the better of both with weights that are fitted layer by layer (`refit.py`). The one that agrees
+best with the float network on images that nothing was fitted to is kept: on a part of the calibration images and on
+drawn scenes. A detection agrees by its objects, any other network by its outputs.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.layers import TensorType
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
+from edgemeta.toolchain.quantize.calibration import DRAWN, Calibration, PreparedImages, WithDrawn
+from edgemeta.toolchain.quantize.channels import Grid, separable
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
-from edgemeta.toolchain.quantize.correct import corrected
-from edgemeta.toolchain.quantize.equalize import EQUALIZATIONS, can_equalize, equalized
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
-from edgemeta.toolchain.quantize.feedback import MOMENT_IMAGES, second_moments
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule, Statistics
+from edgemeta.toolchain.quantize.refit import images_for_refit, refitted
 from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.quantize.types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
@@ -31,44 +31,71 @@ LAYER_IMAGES = 8
 
 
 class Prepared:
-    """A float network with the data needed to build integer networks from it."""
+    """A float network with the data needed to build integer networks from it.
 
-    def __init__(self, model: FloatModel, images: PreparedImages, events: Events) -> None:
-        self._model, self._images, self._observer = model, images, events
+    images: of which the last `drawn` are drawn scenes. fit: those that weights are fitted to; judge: the others.
+    """
+
+    def __init__(self, model: FloatModel, images: PreparedImages, events: Events, drawn: int = 0) -> None:
+        self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
-        self._raw = raw_outputs(model, self._blocks)
-        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"))
-        self._plain = LayerWeights(self._blocks)
-        self._with_feedback: LayerWeights | None = None
+        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
+        self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
+        kept = self._separable.tensors
+        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"), kept)
+        self._weights = {False: LayerWeights(self._blocks)}
+        self._types: dict[RangeRule, tuple[dict[str, TensorType], dict[str, Grid]]] = {}
 
     def builder(self, choice: Choice) -> Lowering[Folded]:
         """What builds the integer model of a choice."""
-        types = tensor_types(image_type(self._model), self._shapes, self._blocks, self.statistics, choice.ranges)
-        weights = self._feedback() if choice.feedback else self._plain
-        policy = Folded(weights, choice, compares_channels(self._model.task))
-        return Lowering(self._model, self._blocks, types, policy, self._raw)
+        if choice.ranges not in self._types:
+            self._types[choice.ranges] = self._types_of(choice.ranges)
+        policy = Folded(self._weights[choice.refitted], choice, compares_channels(self._model.task))
+        types, grids = self._types[choice.ranges]
+        return Lowering(self._model, self._blocks, types, policy, self._raw, grids)
 
-    def corrected(self, choice: Choice) -> Choice:
-        """The choice with bias corrections added."""
-        return corrected(self.builder(choice), self.statistics.means, self._images, self._observer.stage("biases"))
+    def _types_of(self, rule: RangeRule) -> tuple[dict[str, TensorType], dict[str, Grid]]:
+        """Types and grids of the tensors of the integer network, by a rule for the ranges of the former."""
+        image, apart = image_type(self._model), self._separable
+        types = tensor_types(image, self._shapes, self._blocks, self.statistics, rule, apart=apart.functions)
+        gridded = apart.gridded(self._shapes, self.statistics, types)
+        return (
+            types | {name: each.kind for name, each in gridded.items()},
+            {name: each.grid for name, each in gridded.items()},
+        )
 
-    def layer_errors(self, integer: Model) -> tuple[LayerError, ...]:
+    def refit(self, choice: Choice) -> Choice:
+        """The choice with fitted weights."""
+        stage = self._events.stage("refit")
+        self._weights[True] = refitted(self.builder(choice), self._weights[False], self.fit, stage)
+        return replace(choice, refitted=True)
+
+    def layer_errors(self, choice: Choice, integer: Model) -> tuple[LayerError, ...]:
         """The error of every layer, on a few images."""
-        few = self._images.chosen(LAYER_IMAGES)
-        return layer_errors(self._model, self._blocks, integer, few, self._observer.stage("layers"))
+        few, grids = self._images.chosen(LAYER_IMAGES), self.builder(choice).grids
+        return layer_errors(self._model, self._blocks, integer, few, self._events.stage("layers"), grids)
 
-    def _feedback(self) -> LayerWeights:
-        if self._with_feedback is None:
-            few = self._images.chosen(MOMENT_IMAGES)
-            moments = second_moments(self._model, self._blocks, few, self._observer.stage("rounding"))
-            self._with_feedback = self._plain.with_moments(moments)
-        return self._with_feedback
+
+def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImages, PreparedImages]:
+    """At most `most` images that weights are fitted to, and the others; a quarter and a half of them are drawn scenes.
+
+    At most half of the images that are not drawn are fitted to; where no other is left, all images judge.
+    """
+    own = len(images) - drawn
+    count = min(most - min(drawn // 2, most // 4), (own + 1) // 2)
+    fit = {i * own // count for i in range(count)} | set(range(own, len(images), 2))
+    rest = [number for number in range(len(images)) if number not in fit]
+    return images.take(sorted(fit)), images.take(rest) if rest else images
 
 
 @dataclass(frozen=True)
 class AutoResult(SchemeResult):
-    """agreement: of the best choice. tried: every choice, in order; layers: error of each layer, worst first."""
+    """agreement: of the best choice, on `judged` images: calibration images that nothing was fitted to, drawn scenes.
 
+    tried: every choice, in order; layers: error of each layer, worst first.
+    """
+
+    judged: int
     agreement: Agreement
     tried: tuple[Agreement, ...]
     layers: tuple[LayerError, ...]
@@ -84,25 +111,19 @@ class AutoScheme:
     def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> AutoResult:
         """As `Scheme.run`."""
         frames = self.calibration.frames(events.left_out)
-        events.planned((*stages_of_auto(model, len(frames), len(self.ranges)), *following))
-        images = PreparedImages(model, frames, events.stage("images"))
-        return quantize_auto(model, images, self.ranges, events)
+        events.planned((*stages_of_auto(len(frames), len(self.ranges)), *following))
+        images = PreparedImages(model, WithDrawn(frames), events.stage("images"))
+        return quantize_auto(model, images, self.ranges, events, DRAWN)
 
 
-def stages_of_auto(model: FloatModel, images: int, rules: int) -> tuple[Stage, ...]:
+def stages_of_auto(images: int, rules: int) -> tuple[Stage, ...]:
     """The stages of scheme `auto` for so many calibration images and rules for ranges."""
+    images += DRAWN
     ranges, trying = Stage("ranges", 1.5 * images), Stage("trying", 0.1 * images)
-    rounding = Stage("rounding", 3.0 * min(MOMENT_IMAGES, images))
-    equalizations = len(EQUALIZATIONS) if can_equalize(model, [block.after for block in blocks_of(model)]) else 0
     return (
-        Stage("images", 0.2 * images),
-        Stage("float network", images),
-        ranges,
+        *(Stage("images", 0.2 * images), ranges, Stage("float network", images)),
         *[trying] * (rules + 1),
-        *(rounding, trying),
-        *(ranges, rounding, trying) * equalizations,
-        *(Stage("biases", 0.5 * images), trying),
-        Stage("layers", 8),
+        *(Stage("refit", 3.0 * min(32, images)), trying, Stage("layers", 8)),
     )
 
 
@@ -111,19 +132,20 @@ def quantize_auto(
     images: PreparedImages,
     rules: Sequence[RangeRule] = RANGE_RULES,
     events: Events | None = None,
+    drawn: int = 0,
 ) -> AutoResult:
-    """The best integer model for calibration images, about 100 to 1,000.
+    """The best integer model for calibration images, about 100 to 1,000, of which the last `drawn` are drawn scenes.
 
     rules: for the ranges of tensors, of which the best is taken. The provenance of the model lists every choice that
     was tried. Raises QuantizeError, BackendError.
     """
     events = events or Events()
-    expected = Expected(model, images, events.stage("float network"))
+    prepared = Prepared(model, images, events, drawn)
+    expected = Expected(model, prepared.judge, events.stage("float network"))
     tried: list[tuple[Agreement, Model, Choice]] = []
-    prepared = {0.0: Prepared(model, images, events)}
 
     def attempt(choice: Choice) -> None:
-        integer = prepared[choice.equalize].builder(choice).build()
+        integer = prepared.builder(choice).build()
         agreement = expected.measure(integer, choice.text, events.stage("trying", choice.text))
         tried.append((agreement, integer, choice))
         events.tried(agreement)
@@ -134,21 +156,13 @@ def quantize_auto(
     for rule in rules:
         attempt(Choice(rule, "multiplier"))
     attempt(replace(best()[2], form="table"))
-    plain = best()[2]
-    attempt(replace(plain, feedback=True))
-    if can_equalize(model, prepared[0.0].statistics.reach):
-        for strength in EQUALIZATIONS:
-            scaled = equalized(model, prepared[0.0].statistics.reach, strength)
-            prepared[strength] = Prepared(scaled, images, events)
-            attempt(replace(plain, equalize=strength, feedback=True))
-    chosen = best()[2]
-    attempt(prepared[chosen.equalize].corrected(chosen))
+    attempt(prepared.refit(best()[2]))
     agreement, integer, chosen = best()
-    made_from = prepared[chosen.equalize]
-    layers = made_from.layer_errors(integer)
-    provenance = _provenance(agreement, [each[0] for each in tried], len(images))
+    layers = prepared.layer_errors(chosen, integer)
     every = tuple(each[0] for each in tried)
-    return AutoResult(replace(integer, provenance=provenance), len(images), agreement, every, layers)
+    own = len(images) - drawn
+    provenance = _provenance(agreement, every, own)
+    return AutoResult(replace(integer, provenance=provenance), own, len(expected.images), agreement, every, layers)
 
 
 def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Mapping[str, object]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.daemon.capture.sources.synthetic.crowd import CrowdedScenes
 from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Float32, TensorType
@@ -15,7 +16,7 @@ from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
-from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frames
+from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frame, Frames
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.image import image_input
 
@@ -96,6 +97,31 @@ class PreparedImages:
         centred = image.astype(np.float32) - np.float32(self.kind.zero_point)
         return (centred * np.float32(self.kind.scale)).astype(np.float32, copy=False)
 
+
+class WithDrawn:
+    """Frames of a calibration, and behind them `DRAWN` drawn scenes, which are the same everywhere.
+
+    One camera shows a network little of what it may see elsewhere: the scenes widen ranges that would be too narrow,
+    and say whether a network that was fitted to the frames is still right beside them.
+    """
+
+    def __init__(self, frames: Frames) -> None:
+        self.source = frames.source
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames) + DRAWN
+
+    def __iter__(self) -> Iterator[Frame]:
+        yield from self._frames
+        scenes = CrowdedScenes(_SEED, _SIDE)
+        for number in range(DRAWN):
+            yield scenes.draw(number).pixels
+
+
+DRAWN = 16
+"""Drawn scenes beside the images of a calibration."""
+_SEED, _SIDE = 2026, 320
 
 DATASET_IMAGES, PICTURES = 1000, 200
 """How many images of a data set, and how many pictures or frames, are used unless stated."""

@@ -1,7 +1,7 @@
 """How near an integer network is to its float network: of its outputs, and layer by layer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from edgemeta.tasks.segmentation import cells_of_numbers
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.events import Agreement
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
@@ -162,9 +163,15 @@ def real(model: Model, output: str, integers: NDArray[np.generic]) -> NDArray[np
 
 
 def layer_errors(
-    model: FloatModel, blocks: Sequence[Block], integer: Model, images: PreparedImages, stage: Progress | None = None
+    model: FloatModel,
+    blocks: Sequence[Block],
+    integer: Model,
+    images: PreparedImages,
+    stage: Progress | None = None,
+    grids: Mapping[str, Grid] | None = None,
 ) -> tuple[LayerError, ...]:
-    """The error of every layer's tensor on these images, worst first."""
+    """The error of every layer's tensor on these images, worst first. grids: of those with a scale for each channel."""
+    grids = grids or {}
     names = [block.name for block in blocks]
     parts = [names[i : i + MAX_OUTPUTS] for i in range(0, len(names), MAX_OUTPUTS)]
     after = {block.after: block.name for block in blocks}
@@ -180,7 +187,9 @@ def layer_errors(
                 name = after.get(tensor)
                 if name is not None:
                     signal[name] += float(np.square(wanted, dtype=np.float64).sum())
-                    noise[name] += float(np.square(real(integer, name, found[name]) - wanted).sum())
+                    grid, kind = grids.get(name), integer.types[name]
+                    reals = grid.reals(found[name], kind) if grid else real(integer, name, found[name])
+                    noise[name] += float(np.square(reals - wanted).sum())
             if stage is not None:
                 stage(done, len(images))
     kinds = {block.name: type(block.core).__name__ for block in blocks}

@@ -6,21 +6,14 @@ rounded (Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022; Hassibi and Stor
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.callbacks import Progress
-from edgemeta.model.float_reference import walk
-from edgemeta.model.graph import INPUT, FloatModel
 from edgemeta.model.layers import Float32, Weighted, Windowed
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.calibration import PreparedImages
 
-MOMENT_IMAGES = 64
-"""Images of which the moments are taken."""
-_ROWS = 40_000
 _DAMPING = 0.01
 _MOST_MOMENTS = 1 << 24
 """Numbers of all moments together: 128 MiB."""
@@ -32,34 +25,6 @@ Moments = NDArray[np.float64]
 """Second moments [groups, K, K] of a layer's inputs, K in the order of its weights [KH, KW, I] flattened."""
 Feedback = NDArray[np.float64]
 """Of a layer [groups, K, K], upper triangular: row j says how the inputs after j compensate an error at j."""
-
-
-def second_moments(
-    model: FloatModel,
-    blocks: Sequence[Block],
-    images: PreparedImages,
-    stage: Progress | None = None,
-) -> Mapping[str, Moments]:
-    """Measure the moments of the layers that `affordable` names; about 40,000 windows of all images for each."""
-    wanted = affordable(blocks)
-    readers: dict[str, list[Weighted[Float32]]] = {}
-    made = {block.name: block.after for block in blocks} | {INPUT: INPUT}
-    for block in blocks:
-        if block.name in wanted and isinstance(block.core, Weighted):
-            readers.setdefault(made[block.core.input], []).append(block.core)
-    sums: dict[str, Moments] = {}
-    for done, image in enumerate(images, 1):
-        for name, tensor in walk(model, images.real(image)):
-            for core in readers.get(name, ()):
-                rows = _windows(core, tensor, max(1, _ROWS // len(images)))
-                moment = np.divide(np.matmul(rows.transpose(0, 2, 1), rows), rows.shape[1], dtype=np.float64)
-                if core.name in sums:
-                    sums[core.name] += moment
-                else:
-                    sums[core.name] = moment
-        if stage is not None:
-            stage(done, len(images))
-    return {name: total / len(images) for name, total in sums.items()}
 
 
 def affordable(blocks: Sequence[Block]) -> frozenset[str]:
@@ -78,7 +43,7 @@ def _size(core: Weighted[Float32]) -> int:
     return core.groups * math.prod(core.weights.shape[1:]) ** 2
 
 
-def _windows(core: Weighted[Float32], x: Float32, most: int) -> Float32:
+def windows_of(core: Weighted[Float32], x: Float32, most: int) -> Float32:
     """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of an image."""
     if not isinstance(core, Windowed):
         return x.reshape(1, len(x), -1)

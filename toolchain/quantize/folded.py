@@ -1,7 +1,6 @@
 """Policy of scheme `auto` and of the searches: batch norm folded into the weights, multipliers or shifts and tables."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -26,24 +25,17 @@ class Choice:
     """One way to quantize the whole network.
 
     ranges: rule for the ranges of tensors. form: requantization by per-channel multiplier or by per-channel shift and
-    table. equalize: strength of the equalization of channels, applied first (`equalize.py`). feedback: weights are
-    rounded with error feedback (`feedback.py`). shifts: real-valued corrections added to the bias of a block, per
-    channel (`correct.py`).
+    table. refitted: weights and biases are fitted to the float network's sums, layer by layer (`refit.py`).
     """
 
     ranges: RangeRule
     form: Form
-    equalize: float = 0.0
-    feedback: bool = False
-    shifts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    refitted: bool = False
 
     @property
     def text(self) -> str:
         """Short name for reports."""
-        equalized = f", equalized {self.equalize:g}" if self.equalize else ""
-        feedback = ", error feedback" if self.feedback else ""
-        correction = ", bias corrected" if self.shifts else ""
-        return f"{self.form}, {self.ranges}{equalized}{feedback}{correction}"
+        return f"{self.form}, {self.ranges}{', refitted' if self.refitted else ''}"
 
 
 class Integers(Protocol):
@@ -69,23 +61,48 @@ class Folded(Policy):
 
     def weighted(self, node: Node) -> Numbers:
         """As Policy."""
-        name, out, source, choice = node.name, node.out, node.sources[0], self.choice
-        bias = self.weights.bias(name) + choice.shifts.get(name, 0.0)
-        middle = 0.0 if node.is_raw or choice.form == "multiplier" else _middle(node)
-        room = np.maximum(np.abs(bias), np.abs(bias - middle)) / (source.scale * _BIAS_ROOM)
+        name, out, source, is_table = node.name, node.out, node.sources[0], self._has_table(node)
+        read, made = _read_scales(node), _made_scales(node)
+        middle = _middle(node) if is_table else _start(node)
+        bias = self.weights.bias(name)
+        room = np.maximum(np.abs(bias), np.abs(bias - middle)) / (read * _BIAS_ROOM)
         reach = max(source.hi - source.zero_point, source.zero_point - source.lo)
         room = np.maximum(room, self.weights.magnitude(name) * reach / _SUM_ROOM)
         weights = self.weights.integers(name, not (node.is_raw and self.one_step), room)
-        units = source.scale * weights.scale  # real value of one accumulator step, [C] or [1]
+        units = read * weights.scale  # real value of one accumulator step, [C] or [1]
         requantize: q.Requantize | None = None
         if node.is_raw:
             out = TensorType(out.shape, 32, scale=source.scale if len(units) > 1 else float(units[0]))
-        elif choice.form == "multiplier":
-            requantize = multiplier_for(units / out.scale, node.lo, node.hi, name)
-        else:
+        elif is_table:
             requantize = _table(units, node)
-            bias = bias - middle
-        return Numbers(weights, int32_bias(bias / units, name), requantize, out)
+        else:
+            requantize = multiplier_for(units / made, node.lo, node.hi, name)
+        if node.source_grid is not None or node.grid is not None:  # a file has one scale of the input and of the result
+            weights = replace(weights, scale=units * (node.out.scale / made) / source.scale)
+        return Numbers(weights, int32_bias((bias - middle) / units, name), requantize, out)
+
+    def _has_table(self, node: Node) -> bool:
+        return self.choice.form == "table" and not node.is_raw and node.grid is None
+
+
+def _read_scales(node: Node) -> NDArray[np.float64]:
+    """What a step of the input is worth to each output channel [O], or to all [1]."""
+    if node.source_grid is None:
+        return np.array([node.sources[0].scale])
+    step = node.source_grid.step  # the layer is a depthwise convolution
+    return np.repeat(step, node.out.shape[2] // len(step))
+
+
+def _made_scales(node: Node) -> NDArray[np.float64]:
+    """What a step of the result is worth, [O] or [1]."""
+    return np.array([node.out.scale]) if node.grid is None or node.is_raw else node.grid.step
+
+
+def _start(node: Node) -> NDArray[np.float64] | float:
+    """The real number that the result's zero point stands for, by channel; 0 without a grid."""
+    if node.grid is None or node.is_raw:
+        return 0.0
+    return node.grid.start + (node.out.zero_point - node.out.lo) * node.grid.step
 
 
 def _middle(node: Node) -> float:

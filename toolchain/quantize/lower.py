@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -29,24 +29,26 @@ from edgemeta.model.layers import (
     Requantize,
     Rescale,
     Softmax,
+    TableRecipe,
     TensorType,
     Weighted,
 )
 from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
 from edgemeta.toolchain.quantize.normalization import normalize_layer, softmax_layer
-from edgemeta.toolchain.quantize.ranges import Curve
+from edgemeta.toolchain.quantize.ranges import Curve, applied
 from edgemeta.toolchain.quantize.scales import add_factors, multiplier_for
-from edgemeta.toolchain.quantize.types import applied
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """A block with the types of its tensors. sources: of its inputs; out: of its result, within the integers lo .. hi.
 
-    is_raw: the result is the int32 accumulators of its layer with weights; lo and hi are not used.
+    is_raw: the result is the int32 accumulators of its layer with weights; lo and hi are not used. source_grid, grid:
+    of its first input and its result, where these have a scale for each channel.
     """
 
     block: Block
@@ -55,6 +57,8 @@ class Node:
     lo: int
     hi: int
     is_raw: bool = False
+    source_grid: Grid | None = None
+    grid: Grid | None = None
 
     @property
     def name(self) -> str:
@@ -126,7 +130,8 @@ P = TypeVar("P", bound=Policy, covariant=True)
 class Lowering(Generic[P]):
     """Makes the integer network of a float network's blocks. types: of "input" and of every block's output.
 
-    raw: names of the outputs that stay int32 accumulators. Its methods raise QuantizeError.
+    raw: names of the outputs that stay int32 accumulators. grids: of the tensors with a scale for each channel. Its
+    methods raise QuantizeError.
     """
 
     model: FloatModel
@@ -134,6 +139,7 @@ class Lowering(Generic[P]):
     types: Mapping[str, TensorType]
     policy: P
     raw: frozenset[str]
+    grids: Mapping[str, Grid] = field(default_factory=dict)
 
     def build(self, provenance: Mapping[str, object] | None = None) -> Model:
         """The integer model."""
@@ -146,7 +152,8 @@ class Lowering(Generic[P]):
         """The layers of one block. is_raw: its accumulators are wanted, as those of the blocks `raw`."""
         sources, out = tuple(self.types[name] for name in block.inputs), self.types[block.name]
         bounds = activation_bounds(block.core if isinstance(block.core, Relu) else block.relu, out)
-        return lower(Node(block, sources, out, *bounds, is_raw or block.name in self.raw), self.policy)
+        grids = self.grids.get(block.inputs[0]), self.grids.get(block.name)
+        return lower(Node(block, sources, out, *bounds, is_raw or block.name in self.raw, *grids), self.policy)
 
 
 def assemble(
@@ -191,6 +198,8 @@ def lower(node: Node, policy: Policy) -> list[Layer]:
         case Constant():
             levels = np.floor(core.values / np.float64(out.scale) + 0.5) + out.zero_point
             return [replace(core, output=out, values=np.clip(levels, out.lo, out.hi).astype(out.dtype))]
+        case Function() if node.source_grid is not None or node.grid is not None:
+            return [Lookup(name, core.input, out, _recipe(core, node))]
         case Function():
             return [Lookup(name, core.input, out, lookup_table(applied(core), source, out))]
         case PRelu():
@@ -208,6 +217,12 @@ def lower(node: Node, policy: Policy) -> list[Layer]:
             moved = replace(core, name=f"{name}.moved", output=replace(source, shape=out.shape))
             return [moved, policy.rescaled(node, name, moved.name, moved.output)]
     raise AssertionError(core)
+
+
+def _recipe(core: Function, node: Node) -> TableRecipe:
+    """The tables of a function whose input or result has a scale for each channel."""
+    source, out = node.source_grid or Grid.of(node.sources[0]), node.grid or Grid.of(node.out)
+    return TableRecipe.of(core.function, source.start, source.step, out.step, node.out, core.alpha, core.beta)
 
 
 def _joined(core: Concat, node: Node, policy: Policy) -> list[Layer]:

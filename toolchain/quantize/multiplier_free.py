@@ -21,9 +21,9 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, Node, Numbers, Policy, lookup_table, raw_outputs
-from edgemeta.toolchain.quantize.ranges import Channels, Curve, Statistics
+from edgemeta.toolchain.quantize.ranges import Channels, Curve, Statistics, applied
 from edgemeta.toolchain.quantize.scales import int32_bias
-from edgemeta.toolchain.quantize.types import applied, encoded, power_types
+from edgemeta.toolchain.quantize.types import encoded, power_types
 
 _BIAS_ROOM = 2.0**29
 

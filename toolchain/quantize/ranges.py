@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.float_reference import walk
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import Float32, Shape, TensorType
+from edgemeta.model.layers import Float32, Function, Shape, TensorType
+from edgemeta.model.layers.functions import evaluate
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
@@ -87,6 +88,12 @@ Range = tuple[float, float]
 
 Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Numbers of numbers, of any shape."""
+
+
+def applied(layer: Function) -> Curve:
+    """The function of a layer, of an array [...]; it is computed in float32."""
+    return lambda x: evaluate(layer.function, x.astype(np.float32), layer.alpha, layer.beta).astype(np.float64)
+
 
 _LEVELS = 255
 _OUTSIDE = 1e-4
@@ -176,34 +183,47 @@ _GREATEST = 2.0**50
 """Of a tensor's values: their squares can be added in float32."""
 _SAMPLE = 1 << 15
 """Values of one tensor and image that are counted in its histogram, at least, if it has as many."""
+_ROWS = 1024
+"""Values of each channel that are kept of a tensor, of all images together."""
 
 
 class Statistics:
     """What the tensors of a float network hold over the calibration images.
 
-    histograms: of every block's output. reach: greatest magnitude of each of its channels. means: mean of each channel
-    before the activation, for blocks with weights. Keys are names of float tensors.
+    histograms: of every block's output. ends: least and greatest value of each of its channels, [C] each. samples:
+    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors.
     """
 
     def __init__(
-        self, model: FloatModel, blocks: Sequence[Block], images: PreparedImages, stage: Progress | None = None
+        self,
+        model: FloatModel,
+        blocks: Sequence[Block],
+        images: PreparedImages,
+        stage: Progress | None = None,
+        by_channel: Iterable[str] = (),
     ) -> None:
         self.histograms = {block.after: Histogram() for block in blocks}
-        self.reach: dict[str, Channels] = {}
-        sums: dict[str, Channels] = {}
-        before = {block.before for block in blocks if block.has_weights}
+        self.ends: dict[str, tuple[Channels, Channels]] = {}
+        rows: dict[str, list[Float32]] = {name: [] for name in by_channel}
         for done, image in enumerate(images, 1):
             for name, tensor in walk(model, images.real(image)):
                 if name in self.histograms:
-                    self._count(model, name, tensor)
-                if name in before:
-                    sums[name] = sums.get(name, 0.0) + tensor.mean((0, 1, 2), dtype=np.float64)
+                    flat = tensor.reshape(-1, tensor.shape[3])
+                    self._count(model, name, flat)
+                    if name in rows:
+                        step = max(1, len(flat) * len(images) // _ROWS)
+                        rows[name].append(flat[done % step :: step].copy())
             if stage is not None:
                 stage(done, len(images))
-        self.means: Mapping[str, Channels] = {name: total / len(images) for name, total in sums.items()}
+        self.samples = {name: np.concatenate(parts) for name, parts in rows.items()}
 
-    def _count(self, model: FloatModel, name: str, tensor: Float32) -> None:
-        flat = tensor.reshape(-1, tensor.shape[3])
+    @property
+    def reach(self) -> Mapping[str, Channels]:
+        """Greatest magnitude of each channel [C]."""
+        return {name: np.maximum(np.abs(low), np.abs(high)) for name, (low, high) in self.ends.items()}
+
+    def _count(self, model: FloatModel, name: str, flat: Float32) -> None:
+        """Count the values of a tensor [positions, C]."""
         low, high = flat.min(0), flat.max(0)
         least, greatest = float(low.min()), float(high.max())
         reach = max(-least, greatest)
@@ -213,11 +233,14 @@ class Statistics:
                 f"{model.name}: tensor {name!r} becomes {found} on the calibration images, expected at most "
                 f"{_GREATEST:g}"
             )
-        values = tensor.reshape(-1)
+        values = flat.reshape(-1)
         step = max(1, len(values) // _SAMPLE)
         self.histograms[name].add(values[:: step | 1], least, greatest)  # an odd step visits all channels
-        reaches = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
-        self.reach[name] = np.maximum(self.reach.get(name, reaches), reaches)
+        known_low, known_high = self.ends.get(name, (low, high))
+        self.ends[name] = (
+            np.minimum(known_low, low).astype(np.float64),
+            np.maximum(known_high, high).astype(np.float64),
+        )
 
     def joined(self, names: Iterable[str]) -> Histogram:
         """One histogram of the values of several tensors."""

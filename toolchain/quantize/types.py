@@ -1,7 +1,7 @@
 """The type of every tensor of the integer network: ranges, scales that are powers of two, which tensors share one."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from edgemeta.model.layers import (
     Shape,
     TensorType,
 )
-from edgemeta.model.layers.functions import evaluate
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
@@ -28,6 +27,7 @@ from edgemeta.toolchain.quantize.ranges import (
     Range,
     RangeRule,
     Statistics,
+    applied,
     choose_range,
     tensor_type,
 )
@@ -43,6 +43,7 @@ def tensor_types(
     statistics: Statistics,
     rule: RangeRule,
     given: Mapping[str, TensorType] | None = None,
+    apart: Container[str] = (),
 ) -> dict[str, TensorType]:
     """Type of every block's output, and of "input", which is `image`.
 
@@ -51,9 +52,10 @@ def tensor_types(
     the others are requantized, as is the image beside other tensors. The range of a shared type is that of the
     concatenation, or of the tensor it begins with. The range of a tensor that only one function reads is the one with
     the least error after the function. given: types that were decided before, by names of blocks (shapes are ignored);
-    one counts for all tensors that share it. Raises QuantizeError if two for one set of tensors differ.
+    one counts for all tensors that share it. apart: blocks before a function whose type is not asked for; their ranges
+    are not chosen by the function's error. Raises QuantizeError if two for one set of tensors differ.
     """
-    sharing = sharing_of(blocks, statistics, rule)
+    sharing = sharing_of(blocks, statistics, rule, apart)
     decided = _decided(given or {}, sharing.shared)
     types = {INPUT: image}
     for block in blocks:
@@ -85,9 +87,9 @@ class Sharing:
         return self.shared.of(name)
 
 
-def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule) -> Sharing:
-    """The sets of tensors of one type, for the ranges that a rule gives them."""
-    functions = _functions_after(blocks)
+def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule, apart: Container[str] = ()) -> Sharing:
+    """The sets of tensors of one type, for the ranges that a rule gives them. apart: as of `tensor_types`."""
+    functions = {name: curve for name, curve in _functions_after(blocks).items() if name not in apart}
     ranges = {
         block.name: choose_range(statistics.histograms[block.after], rule, functions.get(block.name))
         for block in blocks
@@ -172,11 +174,6 @@ def _functions_after(blocks: Sequence[Block]) -> dict[str, Curve]:
     return {
         name: applied(cores[0]) for name, cores in readers.items() if len(cores) == 1 and isinstance(cores[0], Function)
     }
-
-
-def applied(layer: Function) -> Curve:
-    """The function of a layer, of an array [...]; it is computed in float32."""
-    return lambda x: evaluate(layer.function, x.astype(np.float32), layer.alpha, layer.beta).astype(np.float64)
 
 
 _NARROWER = 6

@@ -1,6 +1,6 @@
 """Quantization of weights: symmetric integers with the scale of least error, per output channel or for the layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.quantize.blocks import Block, folded
-from edgemeta.toolchain.quantize.feedback import Feedback, Moments, feedback_of, round_with_feedback
+from edgemeta.toolchain.quantize.feedback import Feedback, round_with_feedback
 
 Scales = NDArray[np.float64]
 
@@ -21,20 +21,41 @@ _BLOCK = 1 << 20
 class LayerWeights:
     """The folded weights and biases of all layers of a network, and their integers, each computed once.
 
-    feedback: factors of some layers; their weights are rounded with error feedback.
+    A layer that was fitted has others, which are rounded with error feedback (`refit.py`).
     """
 
-    def __init__(self, blocks: Sequence[Block], feedback: Mapping[str, Feedback] | None = None) -> None:
-        self._folded = {block.name: folded(block) for block in blocks if block.has_weights}
-        self._feedback = feedback or {}
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._folded: dict[str, tuple[Float32, NDArray[np.floating]]] = {
+            block.name: folded(block) for block in blocks if block.has_weights
+        }
+        self._feedback: dict[str, Feedback] = {}
         self._scales: dict[tuple[str, bool], Scales] = {}
         self._rounded: dict[str, FixedWeights] = {}
 
-    def with_moments(self, moments: Mapping[str, Moments]) -> "LayerWeights":
-        """The same weights; layers with second moments of their inputs are rounded with error feedback."""
-        other = LayerWeights((), {name: feedback_of(each) for name, each in moments.items()})
-        other._folded, other._scales = self._folded, self._scales
+    def copy(self) -> "LayerWeights":
+        """The same weights, to be fitted."""
+        other = LayerWeights(())
+        other._folded, other._scales = dict(self._folded), dict(self._scales)
         return other
+
+    def fit(self, name: str, weight: Float32, bias: NDArray[np.float64], feedback: Feedback) -> None:
+        """Take another weight [O, ...] and bias [O] for a layer, rounded with this error feedback."""
+        self._folded[name], self._feedback[name] = (weight, bias), feedback
+        self._scales = {key: each for key, each in self._scales.items() if key[0] != name}
+        self._rounded.pop(name, None)
+
+    def correct(self, name: str, bias: NDArray[np.float64]) -> None:
+        """Take another bias [O] for a layer."""
+        self._folded[name] = self._folded[name][0], bias
+
+    def real(self, name: str) -> tuple[Float32, NDArray[np.float64]]:
+        """The real weight [O, ...] and bias [O] of a layer."""
+        return self._folded[name][0], self.bias(name)
+
+    def rounded(self, name: str) -> NDArray[np.float64]:
+        """The real numbers of the integers that `integers` gave last for a layer [O, ...]."""
+        known = self._rounded[name]
+        return known.values * known.scale.reshape(-1, *[1] * (known.values.ndim - 1))
 
     def bias(self, name: str) -> NDArray[np.float64]:
         """The real bias of a layer [O]."""

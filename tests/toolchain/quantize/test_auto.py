@@ -1,7 +1,6 @@
 """Scheme auto: near the float network for any graph, and its provenance lists all choices tried."""
 
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Conv, GlobalAverage
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.quantize.auto import quantize_auto, stages_of_auto
+from edgemeta.toolchain.quantize.auto import parted, quantize_auto, stages_of_auto
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Agreement, Events, StageName
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
@@ -43,35 +42,53 @@ def test_every_layer_is_covered(every_layer: FloatModel, images: Any) -> None:
     recorder, inputs = Recorder(), images(every_layer)
     result = quantize_auto(every_layer, inputs, events=recorder)
     integer = result.model
-    assert len(recorder.choices) == len(result.tried) == 8
+    assert len(recorder.choices) == len(result.tried) == 5
     best = min(recorder.choices, key=lambda a: a.error)
     assert integer.provenance["choice"] == best.choice
     assert best == result.agreement
     assert best.error < 2e-3
-    assert set(recorder.ended) == {"float network", "ranges", "trying", "rounding", "biases", "layers"}
+    assert set(recorder.ended) == {"float network", "ranges", "trying", "refit", "layers"}
     assert all(done == total for done, total in recorder.ended.values())
     again = decode(encode(integer))  # proved, stored, read
     batch = np.concatenate(list(inputs))
     assert (reference.run(again, batch)[0] == reference.run(integer, batch)[0]).all()
-    assert Expected(every_layer, inputs).measure(again, "x").error == best.error
+    _, judge = parted(inputs, 0, 32)
+    assert Expected(every_layer, judge).measure(again, "x").error == best.error
 
 
 @pytest.mark.parametrize("rules", [RANGE_RULES, ("minmax",)])
-@pytest.mark.parametrize("equalizes", [True, False])
 def test_the_planned_stages_are_those_that_begin(
-    every_layer: FloatModel, images: Any, rules: tuple[RangeRule, ...], equalizes: bool
+    every_layer: FloatModel, images: Any, rules: tuple[RangeRule, ...]
 ) -> None:
-    recorder, model = Recorder(), every_layer
-    if not equalizes:
-        weight = np.random.default_rng(2).normal(0, 0.3, (10, 3, 3, 3)).astype(np.float32)
-        model = replace(
-            every_layer, layers=(Conv("c", "input", weights=weight), GlobalAverage("g", "c")), outputs=("g",)
-        )
-    inputs = images(model)
-    result = quantize_auto(model, inputs, rules, events=recorder)
-    planned = [stage.name for stage in stages_of_auto(model, len(inputs), len(rules))]
+    recorder, inputs = Recorder(), images(every_layer)
+    result = quantize_auto(every_layer, inputs, rules, recorder)
+    planned = [stage.name for stage in stages_of_auto(len(inputs), len(rules))]
     assert ["images", *recorder.begun] == planned
-    assert len(result.tried) == planned.count("trying") == len(rules) + 3 + 2 * equalizes
+    assert len(result.tried) == planned.count("trying") == len(rules) + 2
+
+
+@pytest.mark.parametrize(
+    ("own", "drawn", "most", "fit"),
+    [
+        (100, 16, 32, [*(i * 100 // 24 for i in range(24)), *range(100, 116, 2)]),
+        (3, 16, 32, [0, 1, *range(3, 19, 2)]),
+        (20, 0, 4, [0, 5, 10, 15]),
+    ],
+)
+def test_weights_are_fitted_to_some_images_and_judged_by_the_others(
+    every_layer: FloatModel, images: Any, own: int, drawn: int, most: int, fit: list[int]
+) -> None:
+    inputs = images(every_layer)
+    every = inputs.take([number % len(inputs) for number in range(own + drawn)])
+    fitted, judge = parted(every, drawn, most)
+    wanted = [every.take([number])[0] for number in fit]
+    assert [each.tobytes() for each in fitted] == [each.tobytes() for each in wanted]
+    assert len(judge) == own + drawn - len(fit)
+
+
+def test_one_image_is_fitted_to_and_judges(every_layer: FloatModel, images: Any) -> None:
+    fit, judge = parted(images(every_layer).take([3]), 0, 32)
+    assert (len(fit), len(judge)) == (1, 1)
 
 
 def test_the_error_of_every_layer_is_stated_worst_first(every_layer: FloatModel, images: Any) -> None:
@@ -93,7 +110,6 @@ def test_imported_layers_are_covered(imported_layers: FloatModel, images: Any) -
     result = quantize_auto(imported_layers, inputs)
     integer = result.model
     assert result.agreement.error < 5e-3
-    assert not any("equalized" in each.choice for each in result.tried)
     assert integer.preprocessing.colour == "bgr"
     again = decode(encode(integer))
     batch = np.concatenate(list(inputs))

@@ -9,10 +9,10 @@ from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.feedback import (
     _COLUMNS,
     Feedback,
-    _windows,
     affordable,
     feedback_of,
     round_with_feedback,
+    windows_of,
 )
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
@@ -93,7 +93,8 @@ def test_a_layer_is_factored_once_for_all_scales(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: factored.append(len(matrix)) or cholesky(matrix))
     core = Dense("d", "input", weights=np.random.default_rng(3).normal(0, 1, (4, 30)).astype(np.float32))
     plain_weights = LayerWeights([Block(core, None, None, "d", "d")])
-    weights = plain_weights.with_moments({"d": moments_of(np.random.default_rng(5), 1, 30)})
+    weights = plain_weights.copy()
+    weights.fit("d", *plain_weights.real("d"), feedback_of(moments_of(np.random.default_rng(5), 1, 30)))
     results = [weights.integers("d", True, np.full(4, least)).values for least in (0.0, 0.1, 0.2)]
     assert len({each.tobytes() for each in results}) == 3
     assert factored == [30]
@@ -111,5 +112,5 @@ def test_the_smallest_layers_come_first_within_the_memory() -> None:
 def test_the_windows_of_an_image_come_from_every_column(most: int) -> None:
     """Each element is its column's number: even steps through a map of 16 columns would meet few of them."""
     columns = np.broadcast_to(np.arange(16, dtype=np.float32)[:, None], (4, 16, 16, 1))
-    rows = _windows(Conv("c", "input", weights=np.ones((1, 1, 1, 1), np.float32)), columns, most)
+    rows = windows_of(Conv("c", "input", weights=np.ones((1, 1, 1, 1), np.float32)), columns, most)
     assert len(np.unique(rows)) >= min(most, 16) * 3 // 4

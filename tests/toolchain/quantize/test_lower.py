@@ -12,6 +12,7 @@ from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.quantize.auto import Prepared
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.folded import Choice
@@ -34,7 +35,8 @@ def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, images: 
     found = trace(integer, inputs)
     wanted = all_tensors(every_layer, network_input(every_layer, pixels))
     for block in builder.blocks[:-1]:
-        off = np.abs(real(integer, block.name, found[block.name]) - wanted[block.after])
+        grid, kind = builder.grids.get(block.name) or Grid.of(builder.types[block.name]), builder.types[block.name]
+        off = np.abs(grid.reals(found[block.name], kind) - wanted[block.after])
         assert off.mean() < 3 * builder.types[block.name].scale, block.name
 
 

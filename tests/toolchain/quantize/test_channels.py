@@ -1,0 +1,115 @@
+"""A scale for each channel: which tensors may have one, their ranges, and an integer network that has them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemeta.model import reference
+from edgemeta.model.file import decode, encode
+from edgemeta.model.float_reference import outputs
+from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Add, Conv, FloatLayer, Function, GlobalAverage, Lookup, Relu, TableRecipe, TensorType
+from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.quantize.auto import Prepared, quantize_auto
+from edgemeta.toolchain.quantize.blocks import blocks_of
+from edgemeta.toolchain.quantize.channels import Grid, depthwise_type, function_type, separable
+from edgemeta.toolchain.quantize.compare import real
+from edgemeta.toolchain.quantize.events import Events
+from edgemeta.toolchain.quantize.folded import Choice
+
+CHANNELS = 6
+LOPSIDED = 4.0 ** -np.arange(CHANNELS)
+"""What the channels of the networks below hold: the last one a thousandth of the first one."""
+
+
+def network(function: str | None) -> FloatModel:
+    """1x1 convolution, a function or a ReLU, 3x3 depthwise convolution, mean; channels of very different size."""
+    rng = np.random.default_rng(5)
+    ahead = rng.normal(0, 1.2, (CHANNELS, 1, 1, 3)) * LOPSIDED.reshape(-1, 1, 1, 1)
+    apart = rng.normal(0, 1, (CHANNELS, 3, 3, 1)) / LOPSIDED.reshape(-1, 1, 1, 1)
+    between: FloatLayer = Relu("r", "p", None) if function is None else Function("r", "p", function=function)  # type: ignore[arg-type]
+    layers = (
+        Conv("p", "input", weights=ahead.astype(np.float32), bias=(0.2 * LOPSIDED).astype(np.float32)),
+        between,
+        Conv("d", "r", weights=apart.astype(np.float32), groups=CHANNELS, padding=(1, 1, 1, 1)),
+        GlobalAverage("g", "d"),
+    )
+    return FloatModel("m", (32, 32, 3), layers, ("g",), Embedding(), mean=(128.0,) * 3, scale=(50.0,) * 3)
+
+
+@pytest.mark.parametrize("function", [None, "silu", "hard_swish"])
+def test_small_channels_keep_their_precision(images: Any, function: str | None) -> None:
+    """Of one scale for the tensor the smallest channel would have a quarter of a step."""
+    model = network(function)
+    inputs = images(model)
+    result = quantize_auto(model, inputs, ("minmax",))
+    model_again = decode(encode(result.model))
+    batch = np.concatenate(list(inputs))
+    found = real(model_again, "g", reference.run(model_again, batch)[0])
+    wanted = np.concatenate([outputs(model, inputs.real(image))[0] for image in inputs])
+    off = np.abs(found - wanted).mean((0, 1, 2)) / np.abs(wanted).mean((0, 1, 2))
+    assert (off < 0.05).all()
+    assert min(each.decibels for each in result.layers if each.layer != "p") > 25  # of which parts are flat
+
+
+def test_the_tables_before_depthwise_convolutions_are_recipes(images: Any) -> None:
+    model = network("silu")
+    prepared = Prepared(model, images(model), Events())
+    layers = {layer.name: layer for layer in prepared.builder(Choice("mse", "multiplier")).build().layers}
+    assert isinstance(layers["r"], Lookup)
+    assert isinstance(layers["r"].table, TableRecipe)
+    assert layers["r"].entries.shape == (CHANNELS, 256)
+
+
+def test_only_what_costs_nothing_has_a_scale_for_each_channel() -> None:
+    one = np.ones((4, 1, 1, 4), np.float32)
+    apart = np.ones((4, 3, 3, 1), np.float32)
+    pads = {"groups": 4, "padding": (1, 1, 1, 1)}
+    layers = (
+        Conv("a", "input", weights=np.ones((4, 1, 1, 3), np.float32)),  # read by d and b: not only depthwise
+        Conv("d", "a", weights=apart, **pads),  # type: ignore[arg-type]
+        Conv("b", "a", weights=one),
+        Function("f", "b", function="silu"),  # read by a depthwise convolution and an addition
+        Conv("e", "f", weights=apart, **pads),  # type: ignore[arg-type]
+        Add("s", ("f", "e")),
+        Conv("h", "d", weights=apart, **pads),  # type: ignore[arg-type]
+        Function("x", "h", function="exp"),  # has no recipe
+        Add("t", ("s", "x")),
+    )
+    model = FloatModel("m", (8, 8, 3), layers, ("t",), Embedding())
+    found = separable(blocks_of(model), model.outputs)
+    assert {block.name for block in found.depthwise} == {"d"}
+    assert set(found.functions) == {"b"}
+    assert found.tensors == {"d", "b"}
+
+
+def test_a_depthwise_type_covers_each_channel_with_one_zero_point() -> None:
+    ends = np.array([-1.0, -0.01, 0.0]), np.array([3.0, 0.05, 7.0])
+    found = depthwise_type(ends, (1, 1, 3))
+    assert found.kind.scale == found.grid.step.max()
+    assert found.grid.start == pytest.approx(-found.kind.zero_point * found.grid.step)
+    assert (found.grid.start <= ends[0] + 1e-9).all()
+    assert (found.grid.start + 255 * found.grid.step >= ends[1] - 1e-9).all()
+
+
+def test_a_channel_that_holds_nothing_has_a_step() -> None:
+    for ends in ((np.zeros(2), np.array([0.0, 5.0])), (np.zeros(2), np.zeros(2))):
+        assert (depthwise_type(ends, (1, 1, 2)).grid.step > 0).all()
+        samples = np.zeros((10, 2), np.float32)
+        assert (function_type(samples, ends, (1, 1, 2), np.tanh).grid.step > 0).all()
+
+
+def test_a_range_ends_where_the_function_is_flat() -> None:
+    samples = np.random.default_rng(1).normal(0, 4, (2000, 1)).astype(np.float32)
+    samples[:50] = np.linspace(-60, -20, 50)[:, np.newaxis]
+    ends = samples.min(0).astype(np.float64), samples.max(0).astype(np.float64)
+    found = function_type(samples, ends, (1, 1, 1), lambda x: np.clip(x / (1 + np.exp(-x)), -0.3, 6.0))
+    assert -20 < found.grid.start[0] < -4
+    assert 5.5 < found.grid.start[0] + 255 * found.grid.step[0] < 10
+
+
+def test_the_reals_of_a_grid_are_those_of_a_type_with_one_scale() -> None:
+    kind = TensorType((1, 1, 2), signed=True, zero_point=-3, scale=0.5)
+    integers = np.array([[-128, -3], [0, 127]], np.int8)
+    assert (Grid.of(kind).reals(integers, kind) == 0.5 * (integers.astype(np.float64) + 3)).all()
