@@ -154,18 +154,30 @@ def least_error_ends(samples: Float32, ends: tuple[Channels, Channels], curve: C
 
     The error is slope**2 step**2 / 12 for a sample [n, C] inside, and the square of f(x) - f(end) beyond an end.
     """
-    x = np.concatenate([samples, *(each[np.newaxis].astype(np.float32) for each in ends)]).astype(np.float64)
+    whole = np.concatenate([samples, *(each[np.newaxis].astype(np.float32) for each in ends)])
+    x = np.sort(whole, axis=0).astype(np.float64)
     wanted, half = curve(x), np.maximum((ends[1] - ends[0]) / 100, 1e-6)
     slope = (curve(x + half) - curve(x - half)) / (2 * half)
     inside = np.square(slope).mean(0) / (12 * _LEVELS**2)
     lows, highs = (np.where(each * sign > 0, each * _ENDS, each) for each, sign in zip(ends, (-1, 1), strict=True))
-    below = np.stack([np.square(np.where(x < low, wanted - curve(low), 0)).mean(0) for low in lows])
-    above = np.stack([np.square(np.where(x > high, wanted - curve(high), 0)).mean(0) for high in highs])
+    below = _square_errors(x, wanted, lows, curve(lows))
+    above = _square_errors(-x[::-1], wanted[::-1], -highs, curve(highs))
     width = highs[np.newaxis] - lows[:, np.newaxis]  # [lows, highs, C]
     error = np.where(width > 0, below[:, np.newaxis] + above[np.newaxis] + inside * np.square(width), np.inf)
     best = error.reshape(-1, x.shape[1]).argmin(0)
     channels = np.arange(x.shape[1])
     return lows[best // len(highs), channels], highs[best % len(highs), channels]
+
+
+def _square_errors(x: Channels, wanted: Channels, ends: Channels, found: Channels) -> Channels:
+    """Mean of (wanted - found)**2 over the x [n, C], ascending, that are less than an end, 0 for others: [ends, C]."""
+    columns = np.ascontiguousarray(x.T)
+    counts = np.stack([np.searchsorted(column, end) for column, end in zip(columns, ends.T, strict=True)], axis=1)
+    sums, squares = (
+        np.take_along_axis(np.cumsum(np.pad(each, ((1, 0), (0, 0))), axis=0), counts, axis=0)
+        for each in (wanted, np.square(wanted))
+    )
+    return np.maximum(squares - 2 * found * sums + np.square(found) * counts, 0) / len(x)
 
 
 def saturating(curve: Curve, out: Gridded | TensorType) -> Curve:
