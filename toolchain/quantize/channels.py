@@ -177,7 +177,8 @@ def _square_errors(x: Channels, wanted: Channels, ends: Channels, found: Channel
         np.take_along_axis(np.cumsum(np.pad(each, ((1, 0), (0, 0))), axis=0), counts, axis=0)
         for each in (wanted, np.square(wanted))
     )
-    return np.maximum(squares - 2 * found * sums + np.square(found) * counts, 0) / len(x)
+    errors: Channels = np.maximum(squares - 2 * found * sums + np.square(found) * counts, 0) / len(x)
+    return errors
 
 
 def saturating(curve: Curve, out: Gridded | TensorType) -> Curve:
