@@ -16,11 +16,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import Session
+from edgemeta.plugins.drawn.show import SCENES, Show
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.plugins.registry import choose
 from edgemeta.tasks.results import reader

@@ -36,7 +36,6 @@ import yaml
 from benchmarks.result_file import write_json
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Frame
-from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
 from edgemeta.daemon.runtime.clock import Clock
@@ -44,6 +43,7 @@ from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.daemon.service.service import Service
 from edgemeta.daemon.web.recent_frames import RecentFrames
+from edgemeta.plugins.drawn.show import Show
 
 RATE = 30
 CLIP_FRAMES = 90

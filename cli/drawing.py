@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemeta.cli.options import json_option, report
 from edgemeta.cli.progress import progress_bar
-from edgemeta.daemon.capture.sources.synthetic.crowd import LABELS, MAX_SIZE, MIN_SIZE, CrowdedScenes
+from edgemeta.plugins.drawn.crowd import LABELS, MAX_SIZE, MIN_SIZE, CrowdedScenes
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
 from edgemeta.toolchain.errors import DataError
 

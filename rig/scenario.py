@@ -17,8 +17,8 @@ from typing import Any
 
 import cv2
 
-from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.model.zoo import find
+from edgemeta.plugins.drawn.show import Show
 from rig.broker import KEEPING
 from rig.camera import RtspCamera
 from rig.disk import SmallDisk

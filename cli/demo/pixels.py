@@ -13,9 +13,9 @@ import numpy as np
 
 from edgemeta.cli.demo.service import CAMERA
 from edgemeta.daemon.capture.source import Pixels
-from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.messages.page import FramePicture
 from edgemeta.daemon.messages.records import FoundObject, FrameMessage
+from edgemeta.plugins.drawn.show import Show
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from edgemeta.cli.demo.tally import Arrival, Tally, Truth
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import kind_of, make_source
-from edgemeta.daemon.capture.sources.synthetic.show import Show
-from edgemeta.daemon.capture.sources.synthetic.source import show_of
+from edgemeta.daemon.capture.sources.synthetic import show_of
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.daemon.messages.records import OFFLINE, CameraState
+from edgemeta.plugins.drawn.show import Show
 
 BASE = "edgemeta"
 START_TIMEOUT_S = 30.0

@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.demo_recognition import recognition
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from edgemeta.plugins.drawn.show import SCENES
 from edgemeta.plugins.registry import choose
 
 WANTED_CLASSES, WANTED_RATE = 5, 0.8

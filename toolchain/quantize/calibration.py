@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.daemon.capture.sources.synthetic.crowd import CrowdedScenes
 from edgemeta.model.callbacks import Progress, Report
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Float32, TensorType
+from edgemeta.plugins.drawn.crowd import CrowdedScenes
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
 from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images

@@ -10,7 +10,7 @@ from edgemeta.model.small_file import is_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
 SOURCES = {
-    "synthetic": "edgemeta.daemon.capture.sources.synthetic.source:SyntheticSource",
+    "synthetic": "edgemeta.daemon.capture.sources.synthetic:SyntheticSource",
     "image": "edgemeta.daemon.capture.sources.image:ImageSource",
     "video": "edgemeta.daemon.capture.sources.video:VideoSource",
     "v4l2": "edgemeta.daemon.capture.sources.v4l2:V4l2Source",

@@ -27,8 +27,8 @@ from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import QuietView
 from edgemeta.cli.main import edgemeta
 from edgemeta.daemon.capture.source import SourceError
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES
 from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.plugins.drawn.show import SCENES
 from rig.square_detector import save_square_detector, squares_picture
 
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")

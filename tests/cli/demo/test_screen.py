@@ -10,7 +10,7 @@ from edgemeta.cli.demo.pixels import DemoPicture, drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.screen import colour_of, with_boxes
 from edgemeta.cli.demo.tally import Arrival, Tally
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Show
+from edgemeta.plugins.drawn.show import SCENES, Show
 
 rich_console = pytest.importorskip("rich.console", reason="needs rich: pip install 'edgemeta[demo]'")
 

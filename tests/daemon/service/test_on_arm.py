@@ -12,10 +12,10 @@ import cv2
 import pytest
 import yaml
 
-from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
+from edgemeta.plugins.drawn.show import Show
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import logits_of
 from rig.arm.machines import AARCH64, MissingToolError, build

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemeta.daemon.capture.sources.synthetic.painting import SIDE, Layer, noise, spline
+from edgemeta.plugins.drawn.painting import SIDE, Layer, noise, spline
 
 coordinate = st.floats(0, 100, width=32)
 

@@ -5,9 +5,9 @@ import pytest
 
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
-from edgemeta.daemon.capture.sources.synthetic.show import Show
-from edgemeta.daemon.capture.sources.synthetic.source import show_of
+from edgemeta.daemon.capture.sources.synthetic import show_of
 from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.plugins.drawn.show import Show
 
 
 def test_it_delivers_the_frames_of_the_show_and_restarts_when_reopened() -> None:

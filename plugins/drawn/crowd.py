@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.daemon.capture.sources.synthetic.painting import SIDE, Image, Layer
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES
+from edgemeta.plugins.drawn.painting import SIDE, Image, Layer
+from edgemeta.plugins.drawn.show import SCENES
 
 LABELS = tuple(sorted(scene.label for scene in SCENES))
 """Labels of the things; a box's class is a place in this."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.daemon.capture.sources.synthetic.crowd import LABELS, CrowdedScenes
+from edgemeta.plugins.drawn.crowd import LABELS, CrowdedScenes
 
 SIZE = 96
 

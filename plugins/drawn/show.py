@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.daemon.capture.sources.synthetic import animals, backdrops, vehicles
-from edgemeta.daemon.capture.sources.synthetic.painting import SIDE, Image, Layer
+from edgemeta.plugins.drawn import animals, backdrops, vehicles
+from edgemeta.plugins.drawn.painting import SIDE, Image, Layer
 
 WIDTH, HEIGHT = 640, SIDE
 PAN_ROOM = 160

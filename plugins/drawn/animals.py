@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgemeta.daemon.capture.sources.synthetic.painting import Colour, Layer, Points, lighter, one_of
+from edgemeta.plugins.drawn.painting import Colour, Layer, Points, lighter, one_of
 
 HORSES: tuple[Colour, ...] = ((122, 70, 40), (150, 84, 44), (92, 58, 38), (70, 50, 42))
 DEER: tuple[Colour, ...] = ((150, 104, 62), (134, 96, 62), (164, 122, 80))

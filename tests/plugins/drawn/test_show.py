@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgemeta.daemon.capture.sources.synthetic.show import HEIGHT, SCENES, WIDTH, Show
+from edgemeta.plugins.drawn.show import HEIGHT, SCENES, WIDTH, Show
 
 
 def test_a_frame_depends_on_seed_and_number_only() -> None:

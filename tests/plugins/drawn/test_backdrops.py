@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from edgemeta.daemon.capture.sources.synthetic.painting import SIDE
-from edgemeta.daemon.capture.sources.synthetic.show import SCENES, Scene
+from edgemeta.plugins.drawn.painting import SIDE
+from edgemeta.plugins.drawn.show import SCENES, Scene
 
 each_place = pytest.mark.parametrize("scene", SCENES, ids=[scene.place.__name__ for scene in SCENES])
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgemeta.daemon.capture.sources.synthetic.painting import Colour, Layer, lighter, one_of
+from edgemeta.plugins.drawn.painting import Colour, Layer, lighter, one_of
 
 GLASS: Colour = (48, 58, 70)
 RUBBER: Colour = (28, 28, 30)

@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from edgemeta.daemon.capture.sources.synthetic.painting import SIDE, Colour, Image, bgr, noise
+from edgemeta.plugins.drawn.painting import SIDE, Colour, Image, bgr, noise
 
 
 def gradient(top: Colour, bottom: Colour, width: int) -> Image:

@@ -5,8 +5,8 @@ from urllib.parse import parse_qsl
 
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import parts_of
-from edgemeta.daemon.capture.sources.synthetic.show import Show
 from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.plugins.drawn.show import Show
 
 FRAMES_PER_SECOND = 30.0
 
