@@ -6,7 +6,7 @@ from typing import get_args
 import click
 
 from edgemeta.cli.import_settings import read_settings
-from edgemeta.cli.options import json_option, keeps_inputs, report
+from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import Align, Crop, FloatModel, Model
 from edgemeta.model.layers import Shape
@@ -21,6 +21,8 @@ from edgemeta.model.tasks import (
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
 _path = click.Path(path_type=Path)
+FAR = 0.1
+"""Difference from a file's own runtime that is warned of; one that rounds activations to int8 may be half of it off."""
 
 
 @click.command("import", short_help="Make a model of an ONNX or TFLite file.")
@@ -88,8 +90,13 @@ def import_(file: Path, out: Path, settings_file: Path | None, as_json: bool, **
         "outputs": {key: list(shape) for key, shape in result.outputs.items()},
         "labels": len(model.labels),
         "notes": list(result.notes),
+        "difference": result.difference,
     }
     report(as_json, values, _text(result))
+    if result.difference is not None and result.difference > FAR:
+        remark(
+            f"warning: far from the file's own runtime, {result.difference:.0%} of an output's range: docs/import.md"
+        )
 
 
 def _text(result: ImportResult) -> list[str]:
@@ -101,6 +108,8 @@ def _text(result: ImportResult) -> list[str]:
     lines.append(", ".join(f"{count} {kind}" for kind, count in result.layers.items()))
     lines += [f"output {name}: {' x '.join(map(str, shape))}" for name, shape in result.outputs.items()]
     lines += [f"note: {note}" for note in result.notes]
+    if result.difference is not None:
+        lines.append(f"checked: at most {result.difference:.1e} of an output's range from the file's own runtime")
     if isinstance(model, Model):
         return [*lines, f"it runs as it is: edgemeta predict {result.path} IMAGE"]
     return [*lines, f"next: {next_step(result.path)}"]

@@ -32,6 +32,7 @@ from edgemeta.toolchain.importer.onnx_file import read_onnx
 from edgemeta.toolchain.importer.onnx_network import OPERATORS
 from edgemeta.toolchain.importer.other_files import refuse_other_files
 from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.self_check import difference
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
 from edgemeta.toolchain.importer.tflite_file import is_tflite, read_tflite
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
@@ -39,13 +40,18 @@ from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
 
 @dataclass(frozen=True)
 class ImportResult:
-    """Result of `import_network`. layers: how many of each kind. notes: what was left out."""
+    """Result of `import_network`. layers: how many of each kind. notes: what was left out.
+
+    difference: of the float network from the runtime that the file is for, as a share of an output's range; None where
+    nothing could be compared.
+    """
 
     path: Path
     model: FloatModel | Model
     layers: dict[str, int]
     outputs: dict[str, Shape]
     notes: tuple[str, ...]
+    difference: float | None
 
 
 def import_network(
@@ -106,7 +112,8 @@ def import_network(
         outputs = {each: shapes[each] for each in model.outputs}
         save_float_model(model, out)
     counts = Counter(type(layer).__name__ for layer in model.layers)
-    return ImportResult(out, model, dict(sorted(counts.items())), outputs, notes)
+    off = difference(path, network, imported, pixels)
+    return ImportResult(out, model, dict(sorted(counts.items())), outputs, notes, off)
 
 
 def _read(

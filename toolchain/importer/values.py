@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from edgemeta.model.layers import Shape
+import numpy as np
+
+from edgemeta.model.layers import Float32, Shape
 from edgemeta.toolchain.importer.network import Order
 
 
@@ -106,3 +108,26 @@ AXES = {Map: {1: 2, 2: 0, 3: 1}, Pixels: {1: 0, 2: 1, 3: 2}}
 def flat(map_: Map, order: Order) -> Flat:
     """A map seen flat in an order of its axes."""
     return Flat(map_.tensor, map_.shape, "chw" if map_.shape[:2] == (1, 1) else order)
+
+
+def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
+    """The tensor of the file that a value stands for. tensors: of the float graph, by name, [1, H, W, C]."""
+    match value:
+        case Map(tensor, _):
+            return tensors[tensor].transpose(0, 3, 1, 2)
+        case Flat(tensor, _, order):
+            return (tensors[tensor] if order == "hwc" else tensors[tensor].transpose(0, 3, 1, 2)).reshape(1, -1)
+        case Pixels(source):
+            return tensors[source.tensor]
+        case Rows(maps, width):
+            return np.concatenate([tensors[each.tensor].reshape(1, -1, width) for each in maps], axis=1)
+        case Columns(maps):
+            rows = [tensors[one.tensor].reshape(1, -1, one.shape[2]) for one in maps]
+            return np.concatenate(rows, axis=1).transpose(0, 2, 1)
+        case Axes(source, axes, factor):
+            parts = [part for axis in axes for part in axis]
+            places = sorted(range(len(parts)), key=lambda place: -parts[place][1])
+            split = tensors[source.tensor].reshape([parts[place][0] for place in places])
+            return split.transpose(np.argsort(places)).reshape(value.shape) * np.float32(factor)
+        case _:
+            raise AssertionError(f"an output cannot be {value}")

@@ -7,42 +7,9 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32
-from edgemeta.toolchain.importer.builder import Imported
 from edgemeta.toolchain.importer.onnx_network import import_onnx
-from edgemeta.toolchain.importer.values import Axes, Columns, Flat, Map, Pixels, Rows, Value
-
-
-def seen(value: Value, tensors: dict[str, Float32]) -> Float32:
-    """The ONNX tensor that a value stands for."""
-    match value:
-        case Map(tensor, _):
-            return tensors[tensor].transpose(0, 3, 1, 2)
-        case Flat(tensor, _, order):
-            return (tensors[tensor] if order == "hwc" else tensors[tensor].transpose(0, 3, 1, 2)).reshape(1, -1)
-        case Pixels(source):
-            return tensors[source.tensor]
-        case Rows(maps, width):
-            return np.concatenate([tensors[each.tensor].reshape(1, -1, width) for each in maps], axis=1)
-        case Columns(maps):
-            rows = [tensors[each.tensor].reshape(1, -1, each.shape[2]) for each in maps]
-            return np.concatenate(rows, axis=1).transpose(0, 2, 1)
-        case Axes(source, axes, factor):
-            parts = [part for axis in axes for part in axis]
-            order = sorted(range(len(parts)), key=lambda each: -parts[each][1])
-            split = tensors[source.tensor].reshape([parts[each][0] for each in order])
-            return split.transpose(np.argsort(order)).reshape(value.shape) * np.float32(factor)
-        case _:
-            raise AssertionError(f"an output cannot be {value}")
-
-
-def run(imported: Imported, image: Float32) -> dict[str, Float32]:
-    """Outputs by ONNX name, of an image [1, C, H, W]."""
-    tensors = {INPUT: np.ascontiguousarray(image.transpose(0, 2, 3, 1))}
-    for layer in imported.layers:
-        tensors[layer.name] = layer.reals([tensors[name] for name in layer.sources])
-    return {name: seen(value, tensors) for name, value in imported.outputs.items()}
+from edgemeta.toolchain.importer.self_check import run
 
 
 def expected(path: Path, image: Float32) -> list[NDArray[Any]]:
