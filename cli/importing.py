@@ -21,8 +21,8 @@ from edgemeta.model.tasks import (
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
 _path = click.Path(path_type=Path)
-FAR = 0.1
-"""Difference from a file's own runtime that is warned of; one that rounds activations to int8 may be half of it off."""
+FAR = 0.01
+"""Difference from a file's own runtime that is warned of."""
 
 
 @click.command("import", short_help="Make a model of an ONNX or TFLite file.")

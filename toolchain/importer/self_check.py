@@ -25,13 +25,14 @@ _MEMORY, _SECONDS = 1 << 32, 120.0
 
 
 def difference(path: Path, network: Network, imported: Imported, pixels: Pixels) -> float | None:
-    """The largest difference of an output, as a share of its range over an image; None where nothing is comparable.
+    """The largest difference of an output, as a share of its range or of its greatest magnitude, whichever is greater.
 
-    That is so without the runtime (ONNX Runtime, LiteRT), for a file that it cannot run, for an integer network, and
-    where the file has none of the tensors. network: as imported, perhaps cut. The runtime is run in a child process,
-    which a damaged file may end.
+    None where nothing is comparable: without the runtime (ONNX Runtime, LiteRT), for a file that it cannot run, for an
+    integer network, for a TFLite file with weights in integers (LiteRT rounds the activations, too), and where the file
+    has none of the tensors. network: as imported, perhaps cut. The runtime is run in a child process, which a damaged
+    file may end.
     """
-    if imported.quantized:
+    if imported.quantized or network.quantization:
         return None
     memory = _MEMORY + 16 * path.stat().st_size
     try:
@@ -47,7 +48,8 @@ def _compared(path: Path, network: Network, imported: Imported, pixels: Pixels) 
         for name in set(wanted) & set(found):
             if wanted[name].size == found[name].size:
                 off = np.abs(wanted[name].ravel().astype(np.float64) - found[name].ravel())
-                shares.append(float(off.max()) / max(float(np.ptp(wanted[name])), _TINY))
+                reach = max(float(np.ptp(wanted[name])), float(np.abs(wanted[name]).max()))
+                shares.append(float(off.max()) / max(reach, _TINY))
     return max(shares, default=None)
 
 
