@@ -22,7 +22,7 @@ from edgemeta.toolchain.importer.answers import FLOATS
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.elementwise import shifted
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.taking import mirrored, nearest, spread, taken, with_zero_channels
+from edgemeta.toolchain.importer.taking import mirrored, nearest, require_size, spread, taken, with_zero_channels
 from edgemeta.toolchain.importer.values import (
     AXES,
     Columns,
@@ -300,6 +300,7 @@ def padded(build: Builder, node: Node, amounts: list[int], value: float = 0.0, m
     pairs = [(0, 0)] * 3
     for axis, ours in AXES[type(view)].items():
         pairs[ours] = amounts[axis], amounts[axis + 4]
+    require_size([side + sum(pair) for side, pair in zip(maps_of(view)[0].shape, pairs, strict=True)])
     if mode != "constant":
         return mirrored(build, view, name, pairs, mode)
     (top, bottom), (left, right), (before, behind) = pairs
@@ -319,6 +320,7 @@ def tile(build: Builder, node: Node) -> Value:
     source, places = maps_of(view)[0], [np.arange(side) for side in maps_of(view)[0].shape]
     if len(repeats) != 4 or repeats[0] != 1 or min(repeats) < 1:
         raise UnsupportedError(f"repeats {repeats}, expected those of channels, rows and columns")
+    require_size([maps_of(view)[0].shape[ours] * repeats[axis] for axis, ours in AXES[type(view)].items()])
     for axis, ours in AXES[type(view)].items():
         places[ours] = np.tile(places[ours], repeats[axis])
     return with_maps(view, (taken(build, source, node.outputs[0], places),))

@@ -1,16 +1,20 @@
 """Operators that take chosen rows, columns and channels of a map: gathers, mirrored edges, nearest neighbours."""
 
 from collections.abc import Sequence
-from math import lcm
+from math import lcm, prod
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import AveragePool, Concat, Pad, Padding, Pair, Shape, Slice, Take
-from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
+from edgemeta.model.layers.operator import MAX_SIDE
+from edgemeta.toolchain.importer.builder import MAX_ELEMENTS, Builder, UnsupportedError, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.values import AXES, Halves, Map, Pixels, Value
+
+_MOST_ZEROS = 64
+"""Channels of zeros beside each of a map's: their parts are as many layers."""
 
 Places = Sequence[NDArray[Any] | None]
 """For rows, columns and channels the places [count] that are taken, in order; None for all of them."""
@@ -29,6 +33,14 @@ def taken(build: Builder, source: Map, name: str, places: Places) -> Map:
     return build.add(Take(name, source.tensor, rows=rows, columns=columns, channels=channels))
 
 
+def require_size(shape: Sequence[int]) -> None:
+    """Raise UnsupportedError for H, W, C that no tensor may have, before anything of that size is made."""
+    if max(shape) > MAX_SIDE or prod(shape) > MAX_ELEMENTS:
+        raise UnsupportedError(
+            f"a result of {tuple(shape)} (H, W, C), expected at most {MAX_SIDE} on a side and {MAX_ELEMENTS} elements"
+        )
+
+
 def along(ours: int, places: NDArray[Any]) -> Places:
     """Places [count] along one axis of H, W, C."""
     return [places if axis == ours else None for axis in range(3)]
@@ -42,6 +54,7 @@ def spread(build: Builder, source: Map, name: str, shape: Shape) -> Map:
         raise UnsupportedError(
             f"tensors of sizes {source.shape} and {shape} (H, W, C), expected equal ones, or ones of 1"
         )
+    require_size(shape)
     repeated = [None if side == wanted else np.zeros(wanted) for side, wanted in zip(source.shape, shape, strict=True)]
     return taken(build, source, name, repeated)
 
@@ -82,6 +95,10 @@ def mirrored(build: Builder, view: Map | Pixels, name: str, amounts: Sequence[Pa
 def with_zero_channels(build: Builder, source: Map, name: str, before: int, behind: int) -> Map:
     """A map with channels of zeros: parts of the rows that a padding makes, joined to it."""
     height, width, channels = source.shape
+    if before + behind > _MOST_ZEROS * channels:
+        raise UnsupportedError(
+            f"{before + behind} channels of zeros beside {channels}, expected {_MOST_ZEROS} times at most"
+        )
     padded = build.add(Pad(f"{name}.zeros", source.tensor, padding=(height, 0, 0, 0)))
     names: dict[str, list[str]] = {}
     for place, count in (("before", before), ("behind", behind)):
@@ -98,6 +115,7 @@ Coordinates = Literal["half_pixel", "pytorch_half_pixel", "align_corners", "asym
 
 def nearest(side: int, size: int, scale: float, coordinates: str, rounding: str) -> NDArray[np.int64]:
     """[size]: the place among `side` elements that each takes, as ONNX's Resize defines it, in float32 as there."""
+    require_size((size, 1, 1))
     at, one = np.arange(size, dtype=np.float32), np.float32(1)
     match coordinates:
         case "half_pixel":

@@ -137,3 +137,21 @@ def test_a_file_that_is_known_is_called_what_it_is(content: bytes, reason: str, 
     path.write_bytes(content)
     with pytest.raises(ImportedFileError, match=f"net.onnx: {reason}"):
         refuse_other_files(path)
+
+
+@pytest.mark.parametrize(
+    ("op", "numbers"),
+    [("Pad", [0, 1 << 24, 0, 0, 0, 0, 0, 0]), ("Pad", [0, 0, 1 << 30, 0, 0, 0, 0, 0]), ("Tile", [1, 1 << 30, 1, 1])],
+    ids=str,
+)
+def test_sizes_that_a_damaged_file_asks_for_are_refused_before_they_are_made(
+    op: str, numbers: list[int], tmp_path: Path
+) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 9, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    given = helper.make_tensor("n", TensorProto.INT64, [len(numbers)], numbers)
+    graph = helper.make_graph([helper.make_node(op, ["x", "n"], ["y"])], "small", [x], [y], [given])
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)]), str(path))
+    with pytest.raises(ImportedFileError, match="expected"):
+        import_onnx(path)
