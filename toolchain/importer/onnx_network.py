@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgemeta.toolchain.importer import elementwise, rearranging, reducing, taking, windows
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing, sizing, taking, windows
 from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.elementwise import function
@@ -27,7 +27,7 @@ _MAPS: Mapping[str, Convert] = {
     "Dropout": rearranging.same,
     "Elu": function("elu", 1.0),
     "Exp": function("exp"),
-    "Expand": rearranging.expand,
+    "Expand": sizing.expand,
     "Flatten": rearranging.reshape,
     "Gather": taking.gather,
     "Gemm": rearranging.gemm,
@@ -48,7 +48,7 @@ _MAPS: Mapping[str, Convert] = {
     "Mul": elementwise.multiply,
     "Neg": elementwise.negate,
     "PRelu": elementwise.prelu,
-    "Pad": rearranging.pad,
+    "Pad": sizing.pad,
     "Pow": elementwise.power,
     "Reciprocal": function("power", -1.0),
     "ReduceL2": reducing.reduce("norm"),
@@ -58,7 +58,7 @@ _MAPS: Mapping[str, Convert] = {
     "ReduceSum": reducing.reduce("sum"),
     "Relu": elementwise.relu,
     "Reshape": rearranging.reshape,
-    "Resize": rearranging.resize,
+    "Resize": sizing.resize,
     "Selu": function("selu", 1.67326319217681884765625, 1.05070102214813232421875),
     "Sigmoid": function("sigmoid"),
     "Slice": rearranging.slice_of,
@@ -72,10 +72,10 @@ _MAPS: Mapping[str, Convert] = {
     "Sub": elementwise.subtract,
     "Sum": reducing.total,
     "Tanh": function("tanh"),
-    "Tile": rearranging.tile,
+    "Tile": sizing.tile,
     "Transpose": rearranging.transpose,
     "Unsqueeze": rearranging.reshape,
-    "Upsample": rearranging.resize,
+    "Upsample": sizing.resize,
 }
 
 OPERATORS: Mapping[str, Convert] = {

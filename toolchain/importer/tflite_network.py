@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgemeta.model.layers import AveragePool, MaxPool
-from edgemeta.toolchain.importer import elementwise, rearranging, reducing, taking
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing, sizing, taking
 from edgemeta.toolchain.importer import tflite_operators as tflite
 from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Builder, Imported, build_network
@@ -19,7 +19,7 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "ADD": activated(elementwise.add),
     "ADD_N": reducing.total,
     "AVERAGE_POOL_2D": activated(tflite.pool(AveragePool)),
-    "BROADCAST_TO": rearranging.expand,
+    "BROADCAST_TO": sizing.expand,
     "CONCATENATION": activated(rearranging.concat),
     "CONV_2D": activated(tflite.conv),
     "DEPTH_TO_SPACE": tflite.depth_to_space,
@@ -68,7 +68,7 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "SUB": activated(elementwise.subtract),
     "SUM": reducing.reduce("sum"),
     "TANH": activation("TANH"),
-    "TILE": rearranging.tile,
+    "TILE": sizing.tile,
     "TRANSPOSE": tflite.transpose,
     "TRANSPOSE_CONV": activated(tflite.transpose_conv),
 }

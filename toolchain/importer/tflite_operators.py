@@ -15,7 +15,7 @@ from edgemeta.model.layers import (
     real,
 )
 from edgemeta.model.layers.operator import covered
-from edgemeta.toolchain.importer import elementwise, rearranging
+from edgemeta.toolchain.importer import elementwise, rearranging, sizing
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import average_inside, nearest
@@ -124,7 +124,7 @@ def pad(build: Builder, node: Node) -> Value:
     amounts, fill = build.required(node, 1), build.constant(node, 2)
     value = 0.0 if fill is None else float(fill.ravel()[0])
     mode = {0: "reflect", 1: "symmetric"}.get(node.attributes.get("mode", -1), "constant")
-    return rearranging.padded(build, node, [int(amount) for amount in amounts.T.ravel()], value, mode)
+    return sizing.padded(build, node, [int(amount) for amount in amounts.T.ravel()], value, mode)
 
 
 def slice_of(build: Builder, node: Node) -> Value:
@@ -191,7 +191,7 @@ def resize_nearest(build: Builder, node: Node) -> Value:
     rows, columns = (
         nearest(side, out, out / side, places, rounding) for side, out in zip(source.shape[:2], size, strict=True)
     )
-    return Pixels(rearranging.enlarged(build, source, node.outputs[0], rows, columns))
+    return Pixels(sizing.enlarged(build, source, node.outputs[0], rows, columns))
 
 
 def _size(build: Builder, node: Node) -> Pair:
