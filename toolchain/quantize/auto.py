@@ -77,13 +77,14 @@ class Prepared:
 
 
 def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImages, PreparedImages]:
-    """At most `most` images that weights are fitted to, and the others; a quarter and a half of them are drawn scenes.
+    """At most `most` images that weights are fitted to, and the others, which judge; the last `drawn` are drawn scenes.
 
-    At most half of the images that are not drawn are fitted to; where no other is left, all images judge.
+    Weights are fitted to at most half of the scenes and of the other images; at most a quarter of `most` are scenes.
+    Where no image is left to judge, all do.
     """
-    own = len(images) - drawn
-    count = min(most - min(drawn // 2, most // 4), (own + 1) // 2)
-    fit = {i * own // count for i in range(count)} | set(range(own, len(images), 2))
+    own, scenes = len(images) - drawn, min(drawn // 2, most // 4)
+    count = min(most - scenes, (own + 1) // 2)
+    fit = {i * own // count for i in range(count)} | {own + i * drawn // scenes for i in range(scenes)}
     rest = [number for number in range(len(images)) if number not in fit]
     return images.take(sorted(fit)), images.take(rest) if rest else images
 

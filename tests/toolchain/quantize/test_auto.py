@@ -73,6 +73,7 @@ def test_the_planned_stages_are_those_that_begin(
         (100, 16, 32, [*(i * 100 // 24 for i in range(24)), *range(100, 116, 2)]),
         (3, 16, 32, [0, 1, *range(3, 19, 2)]),
         (20, 0, 4, [0, 5, 10, 15]),
+        (20, 16, 4, [0, 6, 13, 20]),
     ],
 )
 def test_weights_are_fitted_to_some_images_and_judged_by_the_others(
