@@ -118,7 +118,7 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def figure_of(content: bytes, network: KnownNetwork, path: Path, pictures: Pictures, data: Path) -> str:
-    """What is measured of the model of a network, in words."""
+    """The accuracy of a network's model, as the sentence that the registry holds."""
     if network.gives == "float":
         return float_figure(content, path, pictures)
     model = parse(content, path)

@@ -58,7 +58,7 @@ def shown(files: Iterable[Path]) -> Iterable[Path]:
 
 
 def row_of(path: Path, known: Mapping[str, Any]) -> Row:
-    """What became of a file. known: its `settings`; `refused`, why it is refused rightly in spite of them."""
+    """The imports of a file, without and with settings. known: `settings`; `refused`, why a refusal is correct."""
     row: Row = {"file": path.name, "bytes": path.stat().st_size, "plain": imported(path, {})}
     settings = known.get("settings")
     row["settings"] = imported(path, settings) if settings else row["plain"]

@@ -180,7 +180,7 @@ def quantize(
 
 
 def _lost(result: QuantizeResult) -> Loss | None:
-    """What was lost on the test images; without any, on the calibration images of scheme `auto`."""
+    """The loss on the test images; without any, on the images by which scheme `auto` chose the network."""
     made = result.made
     if result.test is not None:
         return loss_of(result.test)

@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
 ARRAYS = {"NDArray", "ndarray", "Tensor"}
 STATED = re.compile(r"\[|\b(shape|scalar)|^As ")
-"""A shape in brackets or in words, or the name of the function whose docstring holds here too."""
+"""A shape in brackets, or described, or the name of the function whose docstring holds here too."""
 
 
 def words(node: ast.AST) -> Iterator[str]:

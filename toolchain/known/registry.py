@@ -43,7 +43,7 @@ class RemoteFile(_Record):
 
 
 class Accuracy(_Record):
-    """What was measured, in words, and the command that measured it."""
+    """An accuracy as a sentence with its figures, and the command that prints it."""
 
     figure: Line
     command: Line
