@@ -1,8 +1,10 @@
 """An outbox whose writer is polled by the test, and helpers of these tests."""
 
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
+from rig.disk import MountError, SmallDisk
 
 BOOT = "b" * 32
 
@@ -98,3 +101,45 @@ def wait_until_stored(outbox: KeptOutbox, delivery: Delivery) -> None:
     while delivery.row is None:
         outbox.poll()
         assert time.monotonic() < deadline
+
+
+SIZE = 700
+"""Bytes of a message of these tests: about those of a frame message."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        disk = SmallDisk(folder)
+    except MountError as error:
+        pytest.skip(f"no file system can be mounted (root in a container that allows it): {error}")
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def on_disk(disk: SmallDisk, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path / "disk" / "outbox.sqlite3")
+    yield bench
+    for outbox in list(bench.open):
+        bench.kill(outbox)
+
+
+def offer(outbox: KeptOutbox, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        outbox.offer(message(number, size=SIZE))
+
+
+def retry(outbox: KeptOutbox) -> None:
+    """Let the disk be tried at once, as it is after a while."""
+    outbox.writer._retry_at = 0.0
+    outbox.poll()
+
+
+def stored(bench: Bench) -> list[int]:
+    """What is in the file now, seen by another connection once it is closed."""
+    assert bench.path is not None
+    with closing(sqlite3.connect(bench.path)) as database:
+        return [int(payload) for (payload,) in database.execute("SELECT payload FROM messages ORDER BY number")]
