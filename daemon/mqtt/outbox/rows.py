@@ -52,18 +52,22 @@ def whole(columns: tuple[object, ...], found: object) -> Values | None:
         return None
     if not (isinstance(topic, bytes) and isinstance(payload, bytes) and isinstance(qos, int) and qos in (0, 1)):
         return None
-    if not (utc_ns is None or isinstance(utc_ns, int)) or not _is_topic(topic):
+    if not (utc_ns is None or isinstance(utc_ns, int)) or _text(boot) is None or not _is_topic(topic):
         return None
     row = (number, boot, made_ns, utc_ns, topic, qos, payload)
     return row if found is None or found == checksum(row) else None
 
 
-def _is_topic(topic: bytes) -> bool:
+def _text(value: bytes) -> str | None:
     try:
-        text = topic.decode()
+        return value.decode()
     except UnicodeDecodeError:
-        return False
-    return 0 < len(topic) < 65536 and not any(letter in text for letter in "+#\0")
+        return None
+
+
+def _is_topic(topic: bytes) -> bool:
+    text = _text(topic)
+    return text is not None and 0 < len(topic) < 65536 and not any(letter in text for letter in "+#\0")
 
 
 def delivery_of(row: Values, boot: bytes) -> Delivery:
