@@ -89,6 +89,22 @@ def test_on_the_gate_what_is_skipped_has_failed_and_what_is_known_to_fail_has_no
     assert "skipped where nothing may be skipped" in done.stdout
 
 
+@pytest.mark.gate("4 s: all tests are collected")
+def test_files_that_need_a_part_are_skipped_without_it(repository: Path) -> None:
+    """The README's `make test` is run without PyTorch, which the gate always has."""
+    hidden = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", hidden, "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", "tests"]
+    environment = os.environ | {"EDGEMETA_FULL": "0"}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        command, cwd=repository, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, "\n".join(
+        line for line in done.stdout.splitlines() if line.startswith(("ERROR", "E "))
+    )
+
+
 def test_a_test_for_the_gate_says_why(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "test_long.py").write_text(WITHOUT_A_REASON)
     (tmp_path / "conftest.py").write_text((repository / "tests" / "conftest.py").read_text())

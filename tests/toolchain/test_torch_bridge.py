@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.topologies import write_topology
 from edgemeta.model import reference
@@ -38,7 +37,10 @@ from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
-from edgemeta.toolchain.torch_network import IntegerNetwork, TorchNetwork
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+from edgemeta.toolchain.torch_network import IntegerNetwork, TorchNetwork  # noqa: E402
 
 RNG = np.random.default_rng(3)
 YOLOX = Pixels(colour="bgr", crop="letterbox", align="corner", fill=(114,))

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.float_file import load_float_model, save_float_model
 from edgemeta.model.float_reference import logits
-from edgemeta.toolchain.torch_network import TorchNetwork, load_weights
-from edgemeta.toolchain.train.batches import network_input
-from edgemeta.toolchain.train.designs import Design
-from edgemeta.toolchain.train.networks import build
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'edgemeta[train]')")
+
+from edgemeta.toolchain.torch_network import TorchNetwork, load_weights  # noqa: E402
+from edgemeta.toolchain.train.batches import network_input  # noqa: E402
+from edgemeta.toolchain.train.designs import Design  # noqa: E402
+from edgemeta.toolchain.train.networks import build  # noqa: E402
 
 DESIGNS = [
     Design(7),
