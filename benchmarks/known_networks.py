@@ -7,7 +7,7 @@ Printed are the digest that the registry should have, and a figure: of CIFAR-10'
 10,000 test images; of visual wake words that of the COCO pictures, where a person of at least 0.5 % of a picture
 counts; of other integer classifications on these pictures the share of LiteRT's labels for the same integers; of
 detections of COCO's labels mean average precision there; of other float networks the difference from the file's own
-runtime.
+runtime; of integer models by recorded ranges the objects above 0.3 that the float model finds, too, as F1.
 """
 
 import argparse
@@ -43,10 +43,12 @@ from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.importer.heads.coco import COCO
-from edgemeta.toolchain.known.registry import KnownNetwork, known_networks
+from edgemeta.toolchain.known.registry import KnownNetwork, Recorded, known_networks
+from edgemeta.toolchain.quantize.compare import Matches
 from edgemeta.toolchain.quantize.image import image_input
 from tests.toolchain.importer.litert import ReferenceKernels, largest_float_difference
 
+SURE = 0.3
 LEAST_PERSON = 0.005
 """Share of a picture, as in the visual wake words data set."""
 
@@ -88,32 +90,56 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--keep", action="store_true", help="write the result files")
     arguments = parser.parse_args()
-    pictures, rows, other = Pictures.of(arguments.data / "detection" / "coco_val.npz"), [], []
+    pictures, rows = Pictures.of(arguments.data / "detection" / "coco_val.npz"), list[Row]()
     for name, network in known_networks().items():
         path = arguments.folder / network.file.name
         labels = None if network.labels is None else arguments.folder / network.labels.name
-        content, _ = made_of(name, network, path, labels)
-        digest = hashlib.sha256(content).hexdigest()
+        content, _ = made_of(name, network, path, labels, as_float=True)
         figure = figure_of(content, network, path, pictures, arguments.data)
-        rows.append({"name": name, "digest": digest, "figure": figure})
-        print(name, digest, figure, sep="  ", flush=True)
-        if digest != network.digest or figure != network.accuracy.figure:
-            other.append(name)
+        rows.append(Row(name, network.gives, network, digest_of(content), figure))
+        if network.recorded is not None:
+            integers, _ = made_of(name, network, path, labels)
+            figure = recorded_figure(integers, content, pictures)
+            rows.append(Row(name, "integer", network.recorded, digest_of(integers), figure))
+        for row in rows[-2 if network.recorded else -1 :]:
+            print(name, row.gives, row.digest, row.figure, sep="  ", flush=True)
     if arguments.keep:
         command = "python benchmarks/known_networks.py FOLDER --data FOLDER --keep"
-        write_json("known-networks", command, {"networks": rows})
+        values = [{"name": row.name, "model": row.gives, "digest": row.digest, "figure": row.figure} for row in rows]
+        write_json("known-networks", command, {"networks": values})
         write_markdown("known-networks", command, table(rows))
-    if other:
+    if other := [f"{row.name} ({row.gives})" for row in rows if not row.is_stated]:
         raise SystemExit(f"the registry states another digest or figure for {', '.join(other)}")
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """A line for each network."""
+@dataclass(frozen=True)
+class Row:
+    """A model that was made of an entry. stated: what the registry says of it."""
+
+    name: str
+    gives: str
+    stated: KnownNetwork | Recorded
+    digest: str
+    figure: str
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the registry says the same."""
+        return (self.digest, self.figure) == (self.stated.digest, self.stated.accuracy.figure)
+
+
+def digest_of(content: bytes) -> str:
+    """SHA-256 of a model file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def table(rows: list[Row]) -> str:
+    """A line for each model."""
     lines = []
     for row in rows:
-        network = known_networks()[row["name"]]
+        network = known_networks()[row.name]
         size = f"{network.file.size / 1e6:.1f} MB"
-        lines.append(f"| `{row['name']}` | {network.what} | {size} | {network.gives} | {row['figure']} |")
+        lines.append(f"| `{row.name}` | {network.what} | {size} | {row.gives} | {row.figure} |")
     return "\n".join(["| name | network | file | model | measured |", "|---|---|---|---|---|", *lines, ""])
 
 
@@ -149,15 +175,37 @@ def labels_of(model: Model, images: NDArray[Any]) -> NDArray[np.int64]:
 def float_figure(content: bytes, path: Path, pictures: Pictures) -> str:
     """Mean average precision of a detection of COCO's labels; of others the difference from the file's runtime."""
     if path.suffix == ".tflite":
-        return f"within {largest_float_difference(path):.0e} of LiteRT, as a share of the output's range"
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "model.safetensors"
-        file.write_bytes(content)
-        model = load_float_model(file)
+        return f"within {at_most(largest_float_difference(path))} of LiteRT, as a share of the output's range"
+    model = float_model(content)
     assert isinstance(model.task, Detection)
     if model.task.labels == COCO:
         return precision(float_objects(model, pictures), pictures)
-    return f"within {onnx_difference(path, model):.0e} of ONNX Runtime, as a share of the output's range"
+    return f"within {at_most(onnx_difference(path, model))} of ONNX Runtime, as a share of the output's range"
+
+
+def at_most(difference: float) -> str:
+    """The next power of ten: the last digits of float sums are another machine's."""
+    return f"{10.0 ** np.ceil(np.log10(difference)):.0e}"
+
+
+def float_model(content: bytes) -> FloatModel:
+    """The float model of a file's content."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.safetensors"
+        file.write_bytes(content)
+        return load_float_model(file)
+
+
+def recorded_figure(integers: bytes, floats: bytes, pictures: Pictures) -> str:
+    """Mean average precision of a detection of COCO's labels; of others the objects that its float model finds, too."""
+    integer, wanted = parse(integers, Path("model.safetensors")), float_model(floats)
+    assert isinstance(integer.task, Detection)
+    if integer.task.labels == COCO:
+        return precision(integer_objects(integer, pictures), pictures)
+    matches = Matches()
+    for pair in zip(float_objects(wanted, pictures), integer_objects(integer, pictures), strict=True):
+        matches.add(*([each for each in objects if each.score >= SURE] for objects in pair))
+    return f"F1 of objects above {SURE} {matches.f1:.1%} of the float model's in {len(pictures.frames)} COCO pictures"
 
 
 def onnx_difference(path: Path, model: FloatModel) -> float:

@@ -17,7 +17,9 @@ from edgemeta.model.float_file import next_step
 from edgemeta.toolchain.errors import KnownNetworkError
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 from edgemeta.toolchain.known.download import fetched, is_cached, taken
-from edgemeta.toolchain.known.registry import KnownNetwork, RemoteFile, known_network, known_networks
+from edgemeta.toolchain.known.registry import KnownNetwork, Recorded, RemoteFile, known_network, known_networks
+from edgemeta.toolchain.quantize.quantize import quantize
+from edgemeta.toolchain.quantize.recorded import RecordedScheme
 
 _path = click.Path(path_type=Path)
 _MB = 1e6
@@ -27,21 +29,24 @@ _MB = 1e6
 @click.argument("name", required=False, shell_complete=known_names)
 @click.option("--out", type=_path, metavar="FILE", help="The model to write; default: NAME.safetensors.")
 @click.option("--from", "source", type=_path, metavar="FILE", help="The network's file, instead of a download.")
+@click.option("--float", "as_float", is_flag=True, help="The float model of a network that has recorded ranges.")
 @click.option("--list", "is_list", is_flag=True, help="List the known networks.")
 @json_option
 @keeps_inputs("out")
-def get(name: str | None, out: Path | None, source: Path | None, is_list: bool, as_json: bool) -> None:
+def get(name: str | None, out: Path | None, source: Path | None, as_float: bool, is_list: bool, as_json: bool) -> None:
     """Download the known network NAME of somebody else, check it, and make a model of it. Needs the extra `import`.
 
     Address, licence, settings and the digest of the model are in a registry of the package, so that everybody gets the
-    same bits: docs/known-networks.md. Files are kept in ~/.cache/edgemeta/networks. EDGEMETA_MIRROR is an address that
-    stands for https:// in all of them.
+    same bits: docs/known-networks.md. A float network with recorded ranges becomes an integer model without
+    calibration images; --float gives the float one, to quantize with images of your own camera. Files are kept in
+    ~/.cache/edgemeta/networks. EDGEMETA_MIRROR is an address that stands for https:// in all of them.
 
     \b
     Examples:
       edgemeta model get --list
       edgemeta model get visual-wake-words
-      edgemeta model get ultraface-slim --out faces-float.safetensors
+      edgemeta model get yolox-nano
+      edgemeta model get yolox-nano --float --out yolox-float.safetensors
       edgemeta model get visual-wake-words --from vww_96_int8.tflite
     """
     if is_list == (name is not None):
@@ -50,33 +55,46 @@ def get(name: str | None, out: Path | None, source: Path | None, is_list: bool, 
         report(as_json, _listed(), _table())
         return
     network, out = known_network(name), out or Path(f"{name}.safetensors")
-    model, result = make_known(name, network, source)
+    if as_float and network.gives == "integer":
+        raise KnownNetworkError(f"{name}: its file holds integers, expected a float network for --float")
+    model, result = make_known(name, network, source, as_float)
     try:
         write_atomically(out, model)
     except OSError as error:
         raise KnownNetworkError(f"{out}: cannot be written: {error.strerror or error}") from None
-    values = {"path": str(out), "name": name, "sha256": network.digest, "quantized": network.gives == "integer"}
-    report(as_json, values | {"notes": list(result.notes)} | _values(network), _text(out, network, result))
+    made = _made(network, as_float)
+    values = {"path": str(out), "name": name, "sha256": made.digest, "quantized": network.gives_integers(as_float)}
+    stated = _values(network) | {"accuracy": made.accuracy.figure, "command": made.accuracy.command}
+    report(as_json, values | {"notes": list(result.notes)} | stated, _text(out, network, result, as_float))
 
 
-def make_known(name: str, network: KnownNetwork, source: Path | None = None) -> tuple[bytes, ImportResult]:
+def _made(network: KnownNetwork, as_float: bool) -> KnownNetwork | Recorded:
+    """What states digest and accuracy of the model that is made."""
+    return network if as_float or network.recorded is None else network.recorded
+
+
+def make_known(
+    name: str, network: KnownNetwork, source: Path | None = None, as_float: bool = False
+) -> tuple[bytes, ImportResult]:
     """The content of the model file of an entry, and what its import said. source: its file, if the user has it.
 
-    Raises KnownNetworkError, ImportedFileError.
+    as_float: the float model of a network with recorded ranges. Raises KnownNetworkError, ImportedFileError.
     """
     file = _file(network.file) if source is None else taken(source, network.file)
     labels = None if network.labels is None else _file(network.labels)
-    content, result = made_of(name, network, file, labels)
-    found = hashlib.sha256(content).hexdigest()
-    if found != network.digest:
+    content, result = made_of(name, network, file, labels, as_float)
+    found, wanted = hashlib.sha256(content).hexdigest(), _made(network, as_float).digest
+    if found != wanted:
         raise KnownNetworkError(
             f"{name}: what this edgemeta makes of it, with the onnx and onnxslim that are installed, has the SHA-256 "
-            f"{found}, expected {network.digest}: nothing is written. Without the check: edgemeta import {file}"
+            f"{found}, expected {wanted}: nothing is written. Without the check: edgemeta import {file}"
         )
     return content, result
 
 
-def made_of(name: str, network: KnownNetwork, file: Path, labels: Path | None) -> tuple[bytes, ImportResult]:
+def made_of(
+    name: str, network: KnownNetwork, file: Path, labels: Path | None, as_float: bool = False
+) -> tuple[bytes, ImportResult]:
     """The same of the file of an entry and that of its labels, whatever comes of it.
 
     Labels that repeat, as in ImageNet's list, get a number: messages name what they found by its label.
@@ -88,6 +106,8 @@ def made_of(name: str, network: KnownNetwork, file: Path, labels: Path | None) -
     with TemporaryDirectory() as folder:
         made = Path(folder) / "model.safetensors"
         result = import_network(file, made, settings.pixels(), settings.task_settings(), name=name, size=settings.size)
+        if network.recorded is not None and not as_float:
+            quantize(made, made, RecordedScheme(network.recorded.path))
         return made.read_bytes(), result
 
 
@@ -113,6 +133,7 @@ def _values(network: KnownNetwork) -> dict[str, object]:
         "address": network.file.address,
         "bytes": network.file.size,
         "gives": network.gives,
+        "recorded": network.recorded is not None,
         "accuracy": network.accuracy.figure,
         "command": network.accuracy.command,
     }
@@ -127,12 +148,15 @@ def _table() -> Iterator[str]:
     width = max(map(len, networks))
     for name, each in networks.items():
         size = f"{each.file.size / _MB:.1f} MB"
-        yield f"{name:<{width}}  {size:>8}  {each.licence:<12}  {each.gives:<7}  {each.what}"
+        gives = "integer" if each.gives_integers(as_float=False) else "float"
+        yield f"{name:<{width}}  {size:>8}  {each.licence:<12}  {gives:<7}  {each.what}"
 
 
-def _text(out: Path, network: KnownNetwork, result: ImportResult) -> Iterator[str]:
-    yield f"{out}: {network.what}, sha256 {network.digest[:12]}"
+def _text(out: Path, network: KnownNetwork, result: ImportResult, as_float: bool) -> Iterator[str]:
+    made = _made(network, as_float)
+    yield f"{out}: {network.what}, sha256 {made.digest[:12]}"
     yield f"licence {network.licence}, of {network.file.address}"
-    yield f"measured: {network.accuracy.figure}"
+    yield f"measured: {made.accuracy.figure}"
     yield from (f"note: {note}" for note in result.notes)
-    yield f"it runs as it is: edgemeta predict {out} IMAGE" if network.gives == "integer" else f"next: {next_step(out)}"
+    runs = network.gives_integers(as_float)
+    yield f"it runs as it is: edgemeta predict {out} IMAGE" if runs else f"next: {next_step(out)}"

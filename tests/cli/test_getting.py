@@ -136,6 +136,23 @@ def test_the_models_of_the_registry_are_made_of_its_files(
     name: str, served: Served, edgemeta: Callable[..., Any], shared_data: Path, tmp_path: Path
 ) -> None:
     offered(served, known_networks()[name].file, (shared_data / FILES[name]).read_bytes())
+    network = known_networks()[name]
     done = edgemeta("model", "get", name, "--out", tmp_path / "net.safetensors")
     assert done.returncode == 0, done.stderr
-    assert hashlib.sha256((tmp_path / "net.safetensors").read_bytes()).hexdigest() == known_networks()[name].digest
+    assert digest_of(tmp_path / "net.safetensors") == (network.recorded or network).digest
+    if network.recorded is not None:
+        done = edgemeta("model", "get", name, "--float", "--out", tmp_path / "float.safetensors")
+        assert done.returncode == 0, done.stderr
+        assert digest_of(tmp_path / "float.safetensors") == network.digest
+        assert "next: edgemeta quantize" in done.stdout
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_integers_have_no_float_model(
+    small: Path, edgemeta: Callable[..., Any], one_sentence: Callable[..., None], tmp_path: Path
+) -> None:
+    done = edgemeta("model", "get", "small", "--float", "--out", tmp_path / "net.safetensors")
+    one_sentence(done, "small: its file holds integers, expected a float network for --float")

@@ -15,6 +15,8 @@ from edgemeta.toolchain.errors import KnownNetworkError
 from edgemeta.toolchain.yaml_file import checked, read_entries
 
 REGISTRY = Path(__file__).with_name("networks.yaml")
+RANGES = REGISTRY.with_name("ranges")
+"""Folder of the records of calibrations, written by `python -m tools.record_ranges`."""
 
 _FIXED = (
     r"https://(raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}"
@@ -49,12 +51,29 @@ class Accuracy(_Record):
     command: Line
 
 
+class Recorded(_Record):
+    """A calibration that was made before. ranges: file of the record, in RANGES. digest: SHA-256 of the integer model.
+
+    accuracy: of this model, beside its float one.
+    """
+
+    ranges: Annotated[str, StringConstraints(pattern=r"^[\w.-]+\.json$")]
+    digest: Digest
+    accuracy: Accuracy
+
+    @property
+    def path(self) -> Path:
+        """Where the record is."""
+        return RANGES / self.ranges
+
+
 class KnownNetwork(_Record):
     """An entry.
 
     what: the network in one line. licence: of the files, as SPDX names it. labels: a file with one label on each line.
-    settings: keys of `edgemeta import`. gives: an integer model that runs, or a float model for `edgemeta quantize`.
-    digest: SHA-256 of the model file that is made.
+    settings: keys of `edgemeta import`. gives: what the import makes, an integer model that runs or a float model.
+    digest: SHA-256 of the model file that the import makes. recorded: how a float model becomes an integer one without
+    calibration images.
     """
 
     what: Line
@@ -65,6 +84,11 @@ class KnownNetwork(_Record):
     gives: Literal["integer", "float"]
     digest: Digest
     accuracy: Accuracy
+    recorded: Recorded | None = None
+
+    def gives_integers(self, as_float: bool) -> bool:
+        """Whether the model runs as it is. as_float: the float network is wanted, where there are both."""
+        return self.gives == "integer" or (self.recorded is not None and not as_float)
 
 
 @cache

@@ -50,7 +50,7 @@ class Prepared:
         """What builds the integer model of a choice."""
         if choice.ranges not in self._types:
             self._types[choice.ranges] = self._types_of(choice.ranges)
-        policy = Folded(self._weights[choice.refitted], choice, compares_channels(self._model.task))
+        policy = Folded(self._weights[choice.refitted], choice.form, compares_channels(self._model.task))
         types, grids = self._types[choice.ranges]
         return Lowering(self._model, self._blocks, types, policy, self._raw, grids)
 

@@ -21,7 +21,7 @@ from edgemeta.model.weights import Weights
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, folded
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.events import Events
-from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.image import image_table, image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.ranges import Histogram, Statistics
@@ -185,7 +185,7 @@ class BitNetwork:
         """The integer network of a choice. Raises QuantizeError where a number does not fit."""
         integers = self._integers.with_widths(bits.weights)
         types = self.maps.types(bits.maps)
-        policy = Folded(integers, Choice("mse", "multiplier"), compares_channels(self.model.task))
+        policy = Folded(integers, "multiplier", compares_channels(self.model.task))
         built = Lowering(self.model, self.blocks, types, policy, self._raw).build()
         image = image_of_bits(self.model, bits.maps.get(INPUT, 8))
         provenance = {"scheme": self.scheme.name, "weights": dict(bits.weights), "feature_bits": dict(bits.maps)}

@@ -53,10 +53,13 @@ class Integers(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Folded(Policy):
-    """weights: of the layers. one_step: an output of accumulators has one scale (logits that are compared)."""
+    """weights: of the layers. form: of requantization.
+
+    one_step: an output of accumulators has one scale (logits that are compared).
+    """
 
     weights: Integers
-    choice: Choice
+    form: Form
     one_step: bool
 
     def weighted(self, node: Node) -> Numbers:
@@ -82,7 +85,7 @@ class Folded(Policy):
         return Numbers(weights, int32_bias((bias - middle) / units, name), requantize, out)
 
     def _has_table(self, node: Node) -> bool:
-        return self.choice.form == "table" and not node.is_raw and node.grid is None
+        return self.form == "table" and not node.is_raw and node.grid is None
 
 
 def _read_scales(node: Node) -> NDArray[np.float64]:

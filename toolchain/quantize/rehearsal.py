@@ -19,7 +19,7 @@ from edgemeta.model.tasks import compares_channels
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of
-from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 
@@ -29,7 +29,7 @@ def rehearse(model: FloatModel, source: str) -> None:
     shapes, blocks, image = prove_float(model, source), blocks_of(model), image_type(model)
     types = {INPUT: image} | {block.name: replace(image, shape=shapes[block.after]) for block in blocks}
     raw = raw_outputs(model, blocks)
-    policy = Folded(_Zeros(blocks), Choice("mse", "multiplier"), compares_channels(model.task))
+    policy = Folded(_Zeros(blocks), "multiplier", compares_channels(model.task))
     try:
         prove(Lowering(model, blocks, types, policy, raw).build())
     except ModelError as error:

@@ -23,7 +23,7 @@ from edgemeta.toolchain.errors import QuantizeError, SimulateError
 from edgemeta.toolchain.number_formats.formats import FixedPoint, Integer, PowerOfTwo, name_of
 from edgemeta.toolchain.quantize.blocks import Block, blocks_of, norm_factors
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.quantize.folded import Choice, Folded
+from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
 from edgemeta.toolchain.quantize.ranges import RangeRule, Statistics
@@ -57,7 +57,7 @@ def export(network: TorchNetwork, model: FloatModel, images: PreparedImages, sta
         types = tensor_types(image_type(model), prove_float(model, model.name), blocks, statistics, _RANGES, given)
         weights = _TrainedWeights(network, blocks, quantizers)
         raw = raw_outputs(model, blocks)
-        policy = Folded(weights, Choice(_RANGES, "multiplier"), model.is_classification)
+        policy = Folded(weights, "multiplier", model.is_classification)
         built = Lowering(model, blocks, types, policy, raw).build()
     except QuantizeError as error:
         raise SimulateError(f"the trained network cannot be exported: {error}") from error

@@ -6,7 +6,8 @@ import pytest
 
 from edgemeta.cli.import_settings import ImportSettings
 from edgemeta.toolchain.errors import KnownNetworkError
-from edgemeta.toolchain.known.registry import REGISTRY, known_network, known_networks
+from edgemeta.toolchain.known.registry import RANGES, REGISTRY, known_network, known_networks
+from edgemeta.toolchain.quantize.recorded import Record
 
 ENTRY = REGISTRY.read_text("utf-8").split("\n\n")[1]
 
@@ -16,6 +17,12 @@ def test_the_settings_of_an_entry_are_those_of_import(name: str) -> None:
     settings = ImportSettings.model_validate(known_network(name).settings)
     assert settings.name is None
     assert (settings.labels is None) == (known_network(name).labels is not None)
+
+
+def test_each_record_is_of_an_entry() -> None:
+    named = {each.recorded.path for each in known_networks().values() if each.recorded is not None}
+    assert named == set(RANGES.iterdir())
+    assert all(Record.load(path).tensors for path in named)
 
 
 def test_a_name_that_is_not_there_gets_near_ones() -> None:
