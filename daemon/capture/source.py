@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig
+from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig, Transport
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
@@ -50,7 +50,7 @@ class SourceSpec:
     fps: frames per second to read; 0 is as fast as the reader takes frames, None keeps the source's own rate.
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
-    tls: how the certificate of a network camera is checked.
+    tls: how the certificate of a network camera is checked. transport: of the frames of `rtsp://`.
     """
 
     address: SourceAddress
@@ -58,11 +58,13 @@ class SourceSpec:
     loop: bool = False
     timeout: float = 5.0
     tls: CameraTlsConfig = field(default_factory=CameraTlsConfig)
+    transport: Transport = "tcp"
 
     @classmethod
     def of(cls, camera: CameraConfig) -> "SourceSpec":
         """Return the keys of a camera that are about its source."""
-        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls)
+        transport = camera.transport or "tcp"
+        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls, transport)
 
     def target(self) -> Target:
         """Return what is opened, with the login as it is now. Raises SourceError."""

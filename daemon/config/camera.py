@@ -1,7 +1,7 @@
 """Config of a camera: where its frames come from, which of them are classified, when it counts as failed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
@@ -25,6 +25,7 @@ from edgemeta.model.small_file import is_file
 SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
 MAX_TILES, MAX_OVERLAP = 8, 0.9
+Transport = Literal["tcp", "udp", "multicast"]
 Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -127,8 +128,13 @@ class CameraConfig(Section):
         Relative(SourceAddress.beside),
     ] = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
-        "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`), or a "
-        "GStreamer pipeline (`gstreamer://`). Of a URL only scheme, host and port are ever shown."
+        "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`, "
+        "`rtmp://`, `udp://`), or a GStreamer pipeline (`gstreamer://`). Of a URL only scheme, host and port are ever "
+        "shown."
+    )
+    transport: Transport | None = Field(
+        default=None,
+        description="How the frames of `rtsp://` come: `tcp`, `udp` or `multicast`; null is `tcp`, which loses none.",
     )
     show_path: bool = Field(default=False, description="Show the path of a URL, too; login and query never are.")
     username: UserName = None
@@ -193,12 +199,20 @@ class CameraConfig(Section):
     def _one_login(self) -> "CameraConfig":
         names, passwords = keys_of_login(self)
         keys = [*names, *passwords]
+        if keys and self.source.scheme == "udp":
+            raise ValueError(f"no `{keys[0]}`: udp:// has no login")
         if keys and self.source.has_login:
             raise ValueError(f"either a login in `source` or `{keys[0]}`")
         if keys and not self.source.is_network and not self.source.names_login:
             raise ValueError(f"`{{password}}` in `source` where `{keys[0]}` has its place")
         if passwords and not names and not self.source.names_login:
             raise ValueError(f"`username` beside `{passwords[0]}`")
+        return self
+
+    @model_validator(mode="after")
+    def _transport_of_rtsp(self) -> "CameraConfig":
+        if self.transport is not None and self.source.scheme != "rtsp":
+            raise ValueError("`transport` for a source `rtsp://` only")
         return self
 
     @property

@@ -19,8 +19,8 @@ from edgemeta.daemon.config.section import path_text
 from edgemeta.daemon.config.shown_text import HOST, secret_parts, shown_address, split_authority, without_addresses
 from edgemeta.model.errors import EdgemetaError
 
-PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
-"""Schemes of network cameras, and their usual ports."""
+PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443, "rtmp": 1935, "rtmps": 443, "udp": 0}
+"""Schemes of network cameras, and their usual ports; 0: none is usual."""
 
 CODED = "`/ ? # @ %` in a user name or password written as `%2F %3F %23 %40 %25`, or the keys `username` and \
 `password_file`; an `@` behind the host as `%40`"
@@ -179,9 +179,11 @@ def _endpoint(scheme: str, rest: str) -> tuple[str, int]:
     """Return host and port of a network camera. Raises AddressError."""
     authority, place = split_authority(rest)
     login, _, host = authority.rpartition("@")
+    found = HOST.fullmatch(host)
+    if scheme == "udp" and (login or found is None or not found[2]):  # udp://@GROUP:PORT is how players write it
+        raise AddressError("udp://ADDRESS:PORT without a login: where the stream arrives, or its multicast group")
     if "@" in place or re.search(r"%(?![0-9A-Fa-f]{2})", login):
         raise AddressError(CODED)
-    found = HOST.fullmatch(host)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
         raise AddressError(f"{scheme}://host or {scheme}://host:port with a port from 1 to 65535, and {CODED}")
     return found[1].strip("[]"), int(found[2] or PORTS[scheme])

@@ -5,7 +5,7 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from edgemeta.daemon.capture.source import Source, SourceError, SourceFactory, SourceSpec
-from edgemeta.daemon.config.source_address import SourceAddress
+from edgemeta.daemon.config.source_address import PORTS, SourceAddress
 from edgemeta.model.small_file import is_folder
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 
@@ -16,10 +16,7 @@ SOURCES = {
     "v4l2": "edgemeta.daemon.capture.sources.v4l2:V4l2Source",
     "csi": "edgemeta.daemon.capture.sources.gstreamer:GstreamerSource",
     "gstreamer": "edgemeta.daemon.capture.sources.gstreamer:GstreamerSource",
-    "rtsp": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
-    "rtsps": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
-    "http": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
-    "https": "edgemeta.daemon.capture.sources.stream.source:StreamSource",
+    **dict.fromkeys(PORTS, "edgemeta.daemon.capture.sources.stream.source:StreamSource"),
 }
 
 

@@ -120,6 +120,15 @@ state:
         (GOOD + "    fps: 1.0e-9\n", "4: cameras.front.fps: found 1e-09, expected 0, or 0.001 to 1000"),
         (GOOD + "    fps: -1\n", "4: cameras.front.fps: found -1, expected 0, or 0.001 to 1000"),
         (GOOD + "    fps: .inf\n", "4: cameras.front.fps: found inf, expected 0, or 0.001 to 1000"),
+        (
+            GOOD + "    transport: udp\n",
+            "2: cameras.front: found a mapping, expected `transport` for a source `rtsp://` only",
+        ),
+        (GOOD + "    transport: sctp\n", "4: cameras.front.transport: found the text 'sctp', expected 'tcp', 'udp'"),
+        (
+            "cameras: {a: {source: 'udp://0.0.0.0:1', username: b}}\n",
+            "1: cameras.a: found a mapping, expected no `username`: udp:// has no login",
+        ),
         (GOOD + "    tiles: {columns: 9}\n", "4: cameras.front.tiles.columns: found 9, expected at most 8"),
         (GOOD + "    tiles: {overlap: 1}\n", "4: cameras.front.tiles.overlap: found 1, expected at most 0.9"),
         (GOOD + "    tiles: [2, 2]\n", "4: cameras.front.tiles: found a list, expected a mapping (`key: value`)"),

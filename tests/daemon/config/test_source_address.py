@@ -25,6 +25,8 @@ def login(**keys: Any) -> Any:
         ("http://cam/mjpg?user=admin&password=geheim&size=2", "http://cam"),
         ("gstreamer://rtspsrc location=rtsp://u:geheim@cam ! x", "gstreamer://rtspsrc"),
         ("gstreamer://'geheim' ! x", "gstreamer://***"),
+        ("rtmp://user:geheim@host/live/geheim", "rtmp://host"),
+        ("udp://@239.0.0.1:5004", "udp://239.0.0.1:5004"),
         ("clip.avi", "clip.avi"),
         ("0", "0"),
         ("file:///a%20b.avi", "file:///a%20b.avi"),
@@ -62,6 +64,9 @@ def test_a_path_is_shown_on_request_but_no_query() -> None:
         "//user:geheim@cam/1",
         "user:geheim@cam/1",
         "192.0.2.1/geheim",
+        "udp://user:geheim@239.0.0.1:5004",
+        "udp://239.0.0.1/geheim",
+        "rtmp://user:ge/heim@host/live",
     ],
 )
 def test_an_address_that_cannot_work_is_refused_and_not_shown(address: str) -> None:

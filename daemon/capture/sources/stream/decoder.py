@@ -20,9 +20,15 @@ from av.video.stream import VideoStream
 from edgemeta.daemon.capture.sources.stream.failures import EndedError, LogLines, NoVideoError, TooLargeError
 from edgemeta.daemon.capture.sources.stream.messages import LARGEST_PIXELS, Request
 
-# RTSP over TCP loses no packets on the way. FFmpeg analyses a stream for up to 5 s before it gives the first picture,
-# which is then old: half a second (in microseconds) is enough to find codec and size.
-OPTIONS = {"rtsp_transport": "tcp", "analyzeduration": "500000", "max_pixels": str(LARGEST_PIXELS), "threads": "1"}
+# FFmpeg analyses a stream for up to 5 s before it gives the first picture, which is then old: half a second (in
+# microseconds) is enough to find codec and size.
+OPTIONS = {"analyzeduration": "500000", "max_pixels": str(LARGEST_PIXELS), "threads": "1"}
+
+TRANSPORTS = {"tcp": "tcp", "udp": "udp", "multicast": "udp_multicast"}
+"""FFmpeg's names of the transports of RTSP. TCP loses no packets on the way."""
+
+DATAGRAMS = {"buffer_size": str(1 << 20), "overrun_nonfatal": "1"}
+"""Bytes that the kernel keeps (at most net.core.rmem_max); what is lost all the same damages pictures, and no more."""
 
 LARGEST_PACKET = 64 << 20
 """Bytes of one encoded picture. FFmpeg takes a part of any claimed length; where memory ends it gives what it has."""
@@ -56,7 +62,9 @@ class Stream:
     """An open stream. Raises FFmpeg's errors, NoVideoError, EndedError."""
 
     def __init__(self, request: Request, log: LogLines) -> None:
-        options = OPTIONS | {"tls_verify": str(int(request.verify))}
+        options = OPTIONS | {"rtsp_transport": TRANSPORTS[request.transport], "tls_verify": str(int(request.verify))}
+        if request.transport != "tcp" or request.address.startswith("udp:"):
+            options |= DATAGRAMS
         if request.ca_file is not None:
             options["ca_file"] = request.ca_file
         self._log = log

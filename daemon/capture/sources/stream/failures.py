@@ -38,7 +38,7 @@ STATUSES = {
     403: "refused the access (403 Forbidden), expected a user with the right to view",
     404: "has no such stream (404 Not Found), expected the path of a stream",
     429: "refused the request for now (429 Too Many Requests)",
-    461: "refused RTSP over TCP (461 Unsupported Transport), expected a camera that offers it",
+    461: "refused the `transport` of the frames (461 Unsupported Transport), expected another: tcp, udp or multicast",
 }
 LATE = (401, 403, 429)
 """Statuses after which more attempts would do harm."""

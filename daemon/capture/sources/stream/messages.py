@@ -22,7 +22,8 @@ class Request:
     """The stream to open; the first message to a process.
 
     timeout: seconds until an attempt to open counts as failed. wait_for_server: whether the server's answer to TCP is
-    awaited first, with attempts so close that its return is noticed at once.
+    awaited first, with attempts so close that its return is noticed at once. transport: of RTSP, `tcp`, `udp` or
+    `multicast`.
     """
 
     address: str
@@ -32,6 +33,7 @@ class Request:
     wait_for_server: bool = False
     ca_file: str | None = None
     verify: bool = True
+    transport: str = "tcp"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""A network camera, RTSP or HTTP (MJPEG, snapshots, or any container FFmpeg knows), read in a process of its own."""
+"""A network camera, read in a process of its own.
+
+RTSP, RTMP, MPEG-TS over UDP, or HTTP (MJPEG, snapshots, or any container FFmpeg knows).
+"""
 
 import os
 import ssl
@@ -88,7 +91,9 @@ class StreamSource:
         ca_file = tls.ca_file or ssl.get_default_verify_paths().cafile
         self._used = text = spec.target().text
         patience = spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
-        return Request(text, spec.address.host, spec.address.port, patience, self._unanswered, ca_file, tls.verify)
+        waits = self._unanswered and spec.address.scheme != "udp"  # which nothing answers
+        address = spec.address
+        return Request(text, address.host, address.port, patience, waits, ca_file, tls.verify, spec.transport)
 
     def _login_changed(self) -> bool:
         """Whether the files or variables of the login give another one than at the last opening."""
