@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import json_option, keeps_inputs, load_model, report
 from edgemeta.cli.progress import progress_bar
-from edgemeta.daemon.capture.frame_filter import crop as crop_region
+from edgemeta.daemon.capture.reshape import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
 from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.teach.findings import Findings

@@ -81,7 +81,9 @@ class Camera:
         on_status: Callable[[str, CameraStatus], None],
         on_fatal: Callable[[BaseException], None],
         load: CameraLoad = UNHURRIED,
+        on_motion: Callable[[str, bool, int], None] | None = None,
     ) -> None:
+        """Keep the parts. on_motion: called with the camera, whether there is motion, and since when (monotonic ns)."""
         self.name = name
         self._source = source
         self._config = config
@@ -89,6 +91,8 @@ class Camera:
         self._deliver = deliver
         self._on_status = on_status
         self._load = load
+        self._on_motion = on_motion
+        self._motion: bool | None = None
         self._liveness = Liveness(config)
         self._last_error: str | None = None
         self._status_lock = threading.Lock()
@@ -234,6 +238,7 @@ class Camera:
             self._set_status(finding.state, finding.reason)  # first, so that a subscriber knows what the frame shows
             self.heartbeat.clear()  # delivery may wait, but then for the worker
             passed = filter_.apply(frame)
+            self._note_motion(filter_.motion, frame.captured_ns)
             if passed is not None:
                 self._deliver(self.name, passed)
             self.last_frame_ns = frame.captured_ns
@@ -247,6 +252,13 @@ class Camera:
                 return True
             due_ns = self._next_due(due_ns)
         return False
+
+    def _note_motion(self, motion: bool | None, captured_ns: int) -> None:
+        """Report whether there is motion where that has changed."""
+        if motion is not None and motion is not self._motion:
+            self._motion = motion
+            if self._on_motion is not None:
+                self._on_motion(self.name, motion, captured_ns)
 
     def _next_due(self, due_ns: int) -> int:
         """Return when the next frame is due: one interval later, without those that should have been read by now."""

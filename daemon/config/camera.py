@@ -15,6 +15,7 @@ from edgemeta.daemon.config.login import (
     keys_of_login,
 )
 from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
+from edgemeta.daemon.config.picture import CircleConfig, Polygons
 from edgemeta.daemon.config.reloading import Applies, marker
 from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
@@ -101,6 +102,15 @@ class MotionConfig(Section):
     max_interval: Seconds = Field(
         default=10.0, description="Seconds after which a frame is classified even without motion."
     )
+    ignore: Polygons = Field(
+        default=[],
+        description="Parts of the classified picture whose changes do not count, each a list of corners as those of a "
+        "zone.",
+    )
+    publish: bool = Field(
+        default=False, description="Publish on `<camera>/motion` whether there is motion, also without `enabled`."
+    )
+    off_after: Seconds = Field(default=5.0, description="Seconds without a change after which there is no motion.")
 
 
 class CameraTlsConfig(Section):
@@ -152,6 +162,22 @@ class CameraConfig(Section):
     loop: bool = Field(default=False, description="Restart a clip or a folder at its end; false ends the camera there.")
     frame_timeout: Seconds = Field(
         default=5.0, description="Seconds without a frame after which the source counts as failed."
+    )
+    deinterlace: bool = Field(
+        default=False, description="Make the picture from the upper field alone, where the camera interlaces two."
+    )
+    rotation: Literal[0, 90, 180, 270] = Field(
+        default=0, description="Degrees by which the picture is turned clockwise."
+    )
+    circle: CircleConfig | None = Field(
+        default=None,
+        description="Circle of a fisheye lens, in the turned picture: that is cut to the square around the circle, and "
+        "black outside of it; null: no such lens.",
+    )
+    privacy_masks: Polygons = Field(
+        default=[],
+        description="Parts of the turned and cut picture that are blacked out before anything else sees them, each a "
+        "list of corners `[x, y]` as fractions of its width and height; `region` is a part of what is left.",
     )
     max_fps: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] | None = Field(
         default=None, description="Most frames per second to classify; the others are skipped. null classifies all."

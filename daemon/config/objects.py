@@ -18,6 +18,10 @@ def _has_area(polygon: list[list[float]]) -> list[list[float]]:
     return polygon
 
 
+Polygon = Annotated[list[Point], Field(min_length=3, max_length=64), AfterValidator(_has_area)]
+"""Corners `[x, y]` as fractions of a picture's width and height, in order."""
+
+
 class ObjectsConfig(Section):
     """Which detected objects are reported and counted. Labels are those of messages, after `label_map`."""
 
@@ -40,7 +44,7 @@ class ObjectsConfig(Section):
 class ZoneConfig(Section):
     """A part of the picture in which objects are counted separately."""
 
-    polygon: Annotated[list[Point], Field(min_length=3, max_length=64), AfterValidator(_has_area)] = Field(
+    polygon: Polygon = Field(
         description="Corners `[x, y]` as fractions of the picture's width and height, in order. An object is inside if "
         "the middle of its lower edge is."
     )

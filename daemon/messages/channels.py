@@ -10,6 +10,7 @@ from edgemeta.daemon.messages.records import (
     EventMessage,
     FrameMessage,
     InfoMessage,
+    MotionMessage,
     StateMessage,
     StatusMessage,
 )
@@ -78,6 +79,13 @@ EVENT = Channel(
     kept=True,
 )
 STATUS = Channel("status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, summary="Status of a camera.")
+MOTION = Channel(
+    "motion",
+    "{base}/{device}/{camera}/motion",
+    MotionMessage,
+    retain=True,
+    summary="Whether there is motion before a camera, with `motion.publish`.",
+)
 
 SWAP = Channel("swap", "{base}/{device}/swap", SwapMessage, retain=True, summary="Result of the last model swap.")
 ANSWER = Channel("answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, summary="Result of a command.")
@@ -99,7 +107,7 @@ MODEL_COMMAND = Channel(
 )
 
 CHANNELS = (
-    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS),
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION),
     *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND),
 )
 

@@ -340,6 +340,17 @@ class StatusMessage(Message):
     )
 
 
+class MotionMessage(Message):
+    """Whether there is motion before a camera, sent when that changes."""
+
+    camera: str = Field(description="Name of the camera.")
+    motion: bool = Field(description="Whether enough of the picture has changed within the last `motion.off_after` s.")
+    since: datetime = Field(description="When the frame that changed this was captured, UTC.")
+    clock_synchronized: bool = Field(
+        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
+    )
+
+
 class InfoMessage(Message):
     """What runs on the device; sent at every connect and after a reload."""
 

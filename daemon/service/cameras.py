@@ -25,7 +25,8 @@ class Cameras:
     """All cameras of one service, and the load that they are. Any thread may read.
 
     refusal: why the broker refuses a camera's frames; None if it accepts them. publish: called, in the camera's thread,
-    with each new status. load: measured from `load.start` on.
+    with each new status; publish_motion: with whether there is motion, and since when. load: measured from `load.start`
+    on.
     """
 
     _in_use: InUse
@@ -33,6 +34,7 @@ class Cameras:
     _counters: Mapping[str, FrameCounters]
     _refusal: Callable[[str], str | None]
     _publish: Callable[[str, CameraStatus], None]
+    _publish_motion: Callable[[str, bool, int], None]
     _on_fatal: Callable[[BaseException], None]
 
     def __post_init__(self) -> None:
@@ -119,7 +121,8 @@ class Cameras:
             is_behind=lambda: self.load.is_starved and self._frames.is_waiting(name),
             missed=self._counters[name].add_missed,
         )
-        return Camera(name, config, plan.sources[name], deliver, self._changed, self._on_fatal, load)
+        source, on_motion = plan.sources[name], self._publish_motion
+        return Camera(name, config, source, deliver, self._changed, self._on_fatal, load, on_motion)
 
     def _changed(self, name: str, status: CameraStatus) -> None:
         self._publish(name, self._with_refusal(name, status))

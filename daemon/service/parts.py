@@ -71,7 +71,9 @@ class Parts:
         self.publisher = Publisher(self.link, topics, config.mqtt.qos)
         self.cameras = Cameras(
             *(self.in_use, self.frames, self.counters, lambda camera: self.link.refusal(topics.of(FRAME, camera))),
-            *(lambda camera, status: self.telemetry.publish_status(camera, status), on_fatal),
+            lambda *status: self.telemetry.publish_status(*status),
+            lambda *motion: self.telemetry.publish_motion(*motion),
+            on_fatal,
         )
         self.conditions = Conditions(
             *(names, self.clock, self.cameras.load, lambda: self.cameras.statuses, self._works),

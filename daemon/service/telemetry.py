@@ -12,8 +12,8 @@ from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
-from edgemeta.daemon.messages.channels import INFO, STATS, STATUS, SWAP
-from edgemeta.daemon.messages.records import InfoMessage, StatusMessage
+from edgemeta.daemon.messages.channels import INFO, MOTION, STATS, STATUS, SWAP
+from edgemeta.daemon.messages.records import InfoMessage, MotionMessage, StatusMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
@@ -47,6 +47,7 @@ class Telemetry:
         self.last_stats: StatsMessage | None = None
         self._swap: SwapMessage | None = None
         self._swap_ended_ns = 0
+        self._motions: dict[str, tuple[bool, int]] = {}
 
     @property
     def uptime(self) -> float:
@@ -67,6 +68,8 @@ class Telemetry:
         for camera, status in statuses.items():
             if status is not None:
                 self.publish_status(camera, status)
+        for camera, motion in list(self._motions.items()):
+            self.publish_motion(camera, *motion)
         if self._swap is not None:
             self._publish_swap(self._swap, self._swap_ended_ns)
 
@@ -96,6 +99,18 @@ class Telemetry:
             damaged=status.damaged,
         )
         self._publisher.send(self._publisher.encode(STATUS, message, camera))
+
+    def publish_motion(self, camera: str, motion: bool, since_ns: int) -> None:
+        """Publish whether there is motion before a camera; since_ns: monotonic."""
+        self._motions[camera] = motion, since_ns
+        message = MotionMessage(
+            **self._who,
+            camera=camera,
+            motion=motion,
+            since=self._clock.utc(since_ns),
+            clock_synchronized=self._clock.synchronized,
+        )
+        self._publisher.send(self._publisher.encode(MOTION, message, camera))
 
     def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
         """Publish the result of a swap."""

@@ -14,7 +14,7 @@ from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
-from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, INFO, STATE, STATS, STATUS, SWAP, Topics
+from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, INFO, MOTION, STATE, STATS, STATUS, SWAP, Topics
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, objects, present_labels
@@ -35,6 +35,7 @@ class CameraView:
 
     labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
     entities of their own. zones: the same for each zone. numbers: of raw outputs, how many each has that have entities.
+    motion: whether it publishes motion.
     """
 
     labels: tuple[str, ...]
@@ -42,6 +43,7 @@ class CameraView:
     task: TaskName = "classification"
     zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    motion: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def view_of(
             tasks[name],
             {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
             numbers.get(name, {}),
+            camera.motion.publish,
         )
         for name, camera in config.cameras.items()
     }
@@ -152,6 +155,15 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
     if camera.task not in ("embedding", "segmentation", "keypoints", "raw"):
         found[f"confidence_{name}"] = confidence
+    if camera.motion:
+        found[f"motion_{name}"] = {
+            "p": "binary_sensor",
+            "name": f"{name} motion",
+            "device_class": "motion",
+            "state_topic": topics.of(MOTION, name),
+            "value_template": "{{ 'ON' if value_json.motion else 'OFF' }}",
+            **running,
+        }
     return found | {
         f"problem_{name}": {
             "p": "binary_sensor",

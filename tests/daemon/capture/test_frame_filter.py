@@ -1,5 +1,6 @@
 """Rate limit, region of interest and motion gate, each against its definition."""
 
+import json
 import math
 from datetime import datetime
 from itertools import pairwise
@@ -7,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.daemon.capture.frame_filter import GRID, FrameFilter, MotionGate, crop
+from edgemeta.daemon.capture.frame_filter import GRID, FrameFilter, MotionGate
 from edgemeta.daemon.capture.source import Frame, Pixels
-from edgemeta.daemon.config.camera import CameraConfig, MotionConfig, RegionConfig
+from edgemeta.daemon.config.camera import CameraConfig, MotionConfig
 
 SECOND = 10**9
 PICTURE = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
@@ -57,34 +59,6 @@ def test_a_region_is_a_copy_of_its_pixels() -> None:
     assert chosen.captured_ns == 7
 
 
-shares = st.floats(0, 0.999)
-
-
-@given(
-    left=shares,
-    top=shares,
-    width=st.floats(0.001, 1),
-    height=st.floats(0.001, 1),
-    w=st.integers(1, 9),
-    h=st.integers(1, 9),
-)
-def test_a_region_is_never_empty_and_inside(
-    left: float, top: float, width: float, height: float, w: int, h: int
-) -> None:
-    region = RegionConfig(left=left, top=top, width=min(width, 1 - left), height=min(height, 1 - top))
-    picture = np.arange(w * h * 3, dtype=np.uint8).reshape(h, w, 3)
-    pixels = crop(picture, region)
-    assert pixels.size > 0
-    assert abs(pixels.shape[1] - region.width * w) <= 1
-    assert abs(pixels.shape[0] - region.height * h) <= 1
-
-
-@pytest.mark.parametrize("keys", [{"left": 0.6, "width": 0.5}, {"top": 0.01}, {"left": 1.0}, {"width": 0.0}])
-def test_a_region_outside_of_the_frame_is_refused(keys: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"together at most 1|less than 1|greater than 0"):
-        RegionConfig(**keys)
-
-
 def passes(gate: MotionGate, pixels: Pixels, seconds: float) -> bool:
     return gate.passes(Frame(pixels, round(seconds * SECOND)))
 
@@ -119,11 +93,60 @@ def test_a_frame_passes_without_motion_after_max_interval() -> None:
     assert [second for second in range(30) if passes(gate, PICTURE, second + 1)] == [0, 10, 20]
 
 
-def test_another_size_is_motion() -> None:
+def test_another_size_passes_and_is_no_motion() -> None:
     gate = MotionGate(MotionConfig())
     assert passes(gate, PICTURE, 1)
     assert not passes(gate, PICTURE, 2)
     assert passes(gate, PICTURE[:, :32], 3)
+    assert not gate.motion
+
+
+def test_changes_in_ignored_parts_are_no_motion_and_those_beside_count_by_what_is_left() -> None:
+    """Of 20 grid columns the left 10 are ignored: a change of 1 in 10 of the others is 1/10 of what counts."""
+    left = [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]
+    gate = MotionGate(MotionConfig(threshold=30, min_area=0.1, max_interval=100, ignore=[left]))
+    still, changed_left, changed_right = (np.full((80, 160, 3), 100, np.uint8) for _ in range(3))
+    changed_left[:, :80] = 200
+    changed_right[:8, 88:] = 200
+    assert passes(gate, still, 1)
+    assert not passes(gate, changed_left, 2)
+    assert passes(gate, changed_right, 3)
+
+
+def test_a_gate_that_ignores_everything_sees_no_motion() -> None:
+    whole = [[0, 0], [1, 0], [1, 1], [0, 1]]
+    gate = MotionGate(MotionConfig(max_interval=1000, ignore=[whole]))
+    assert [passes(gate, np.full((80, 160, 3), level, np.uint8), level + 1) for level in (0, 250)] == [True, False]
+    assert not gate.motion
+
+
+def test_motion_lasts_off_after_seconds_beyond_the_last_change() -> None:
+    passing = filter_with(motion={"publish": True, "off_after": 2, "max_interval": 100})
+    pictures = {3: 200, 4: 90}
+    said = []
+    for second in range(1, 9):
+        frame = Frame(np.full((16, 16, 3), pictures.get(second, 90), np.uint8), second * SECOND)
+        assert passing.apply(frame) is frame  # without `enabled` every frame is classified
+        said.append(passing.motion)
+    assert said == [False, False, True, True, True, False, False, False]
+    assert filter_with(motion={"enabled": True}).motion is None
+
+
+def test_motion_is_published_when_it_begins_and_ends(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, colours: Path
+) -> None:
+    """A clip of three colours, then the last one for long: motion, retained, and its end."""
+    for number in range(3, 40):
+        (colours / f"{number:02}.png").write_bytes((colours / "2.png").read_bytes())
+    keys = {"source": str(colours), "fps": 20, "motion": {"publish": True, "off_after": 0.3}}
+    run_daemon(write_config(cameras={"front": keys}, mqtt={"host": "127.0.0.1", "port": broker.port}))
+    said = [message.json for message in subscriber.wait("front/motion", 3)]
+    assert [each["motion"] for each in said] == [False, True, False]
+    schema = json.loads((Path(__file__).parents[3] / "docs" / "schema" / "motion.schema.json").read_text())
+    for each in said:
+        jsonschema.validate(each, schema, format_checker=jsonschema.FormatChecker())
+    began, ended = (datetime.fromisoformat(each["since"].replace("Z", "+00:00")) for each in said[1:])
+    assert 0.25 < (ended - began).total_seconds() < 5
 
 
 def test_a_region_with_a_motion_gate_in_the_service(

@@ -95,6 +95,16 @@ def test_a_camera_that_failed_for_a_moment_is_available_and_has_no_problem(
     assert assistant.of("problem_front").value == is_problem
 
 
+def test_a_camera_that_publishes_motion_has_an_entity_for_it() -> None:
+    assistant = Assistant()
+    content = announced(config_of({"front": {"source": "synthetic://", "motion": {"publish": True}}}))
+    assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+    for motion, shown in ((True, "ON"), (False, "OFF")):
+        assistant.hear("edgemeta/gate/front/motion", json.dumps({"motion": motion}).encode())
+        assert assistant.of("motion_front").value == shown
+    assert assistant.of("motion_front").config["device_class"] == "motion"
+
+
 BEFORE = ["unknown", "unavailable", "cat"]
 """States of the entity when a late state arrives: none yet, camera or device unavailable, a label."""
 
