@@ -26,6 +26,7 @@ class Channel:
     kept: whether all messages wait, in order, while the broker cannot be reached. gives_way: whether the others are
     sent before them on a line that is slower than they are made.
     received: whether others publish there and the service subscribes.
+    by_option: whether it is sent only where the config asks for it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Channel:
     kept: bool = False
     gives_way: bool = False
     received: bool = False
+    by_option: bool = False
 
 
 AVAILABILITY = Channel(
@@ -85,6 +87,7 @@ MOTION = Channel(
     MotionMessage,
     retain=True,
     summary="Whether there is motion before a camera, with `motion.publish`.",
+    by_option=True,
 )
 
 SWAP = Channel("swap", "{base}/{device}/swap", SwapMessage, retain=True, summary="Result of the last model swap.")

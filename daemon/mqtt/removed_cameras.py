@@ -20,8 +20,13 @@ from edgemeta.daemon.mqtt.subscriptions import LONGEST, Incoming
 
 log = logging.getLogger(__name__)
 
-RETAINED = tuple(channel for channel in CHANNELS if channel.retain and "{camera}" in channel.address)
+RETAINED = tuple(
+    channel for channel in CHANNELS if channel.retain and not channel.by_option and "{camera}" in channel.address
+)
 """The retained channels of each camera."""
+
+BY_OPTION = tuple(channel for channel in CHANNELS if channel.by_option)
+"""Channels that may be retained, too: they are not read, but cleared with a camera's status."""
 
 QUIET = 5.0
 """Seconds without a retained message after which all have arrived: brokers do not mark the last one."""
@@ -91,6 +96,9 @@ class RemovedCameras:
         self._over_at = time.monotonic() + QUIET
         if self._is_of_removed(message) and len(self._found) < MOST:
             self._found.add(message.topic)
+            if message.topic.endswith("/status"):
+                camera = message.topic.split("/")[-2]
+                self._found.update(self._topics.of(channel, camera) for channel in BY_OPTION)
 
     def poll(self, subscriber: Reading) -> None:
         """Once all messages have arrived, clear the topics of removed cameras."""

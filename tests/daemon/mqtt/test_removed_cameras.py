@@ -272,4 +272,4 @@ def test_nothing_is_cleared_before_every_subscription_is_answered(removed: tuple
     second = connection.filters.pop(0)
     cameras.poll(connection)
     assert connection.ended == [first, second]
-    assert [message.topic for message in sender.sent] == ["a/b/dev/gone/status"]
+    assert [message.topic for message in sender.sent] == ["a/b/dev/gone/motion", "a/b/dev/gone/status"]

@@ -202,7 +202,7 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
     row = r"^\| `(\w+)` \| (camera|device|label|number|zone|zone and label) \| .+ \| `(\w+)` \|$"
     rows = set(re.findall(row, text, re.MULTILINE))
-    cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}}}
+    cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}, "motion": {"publish": True}}}
     tasks: tuple[TaskName, ...] = (
         "classification",
         "detection",
