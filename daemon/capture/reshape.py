@@ -84,7 +84,7 @@ def kept_by(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[int, ...
 def _corners(polygon: Sequence[Sequence[float]], pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
     """Return corners as pixels: fraction 0 is the first column or row, 1 the last."""
     height, width = pixels.shape[:2]
-    return np.rint(np.array(polygon) * (width - 1, height - 1)).astype(np.int32)
+    return np.asarray(np.rint(np.array(polygon) * (width - 1, height - 1)), np.int32)
 
 
 def crop(pixels: Pixels, region: RegionConfig) -> Pixels:
