@@ -46,6 +46,8 @@ def action_on(channel: Channel) -> str:
 
 def schema(channel: Channel) -> dict[str, Any]:
     """Return the JSON Schema of the messages on a channel."""
+    if channel.media == "image/jpeg":
+        return {"title": "Picture", "type": "string", "contentMediaType": channel.media}
     if channel.message is None:
         return {"title": "Availability", "type": "string", "enum": [ONLINE, OFFLINE]}
     return channel.message.model_json_schema(
@@ -105,6 +107,6 @@ def _operation(channel: Channel) -> dict[str, Any]:
 def _message(channel: Channel) -> dict[str, Any]:
     return {
         "name": channel.name,
-        "contentType": "application/json" if channel.message else "text/plain",
+        "contentType": channel.media,
         "payload": {"$ref": f"#/components/schemas/{channel.name}"},
     }

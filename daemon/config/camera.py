@@ -18,6 +18,7 @@ from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.picture import CircleConfig, Polygons
 from edgemeta.daemon.config.reloading import Applies, marker
 from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section
+from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.model.address import MARK
@@ -219,6 +220,9 @@ class CameraConfig(Section):
     )
     publish: Annotated[PublishConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `publish` for this camera; null uses `publish`."
+    )
+    snapshots: Annotated[SnapshotsConfig | None, Applies.AT_ONCE] = Field(
+        default=None, description="Replaces the whole section `snapshots` for this camera; null uses `snapshots`."
     )
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import Label, Name, PathText, Relative, Seconds, Section, name_of_level
+from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.web import WebConfig
@@ -157,6 +158,9 @@ class Config(Section):
     publish: Annotated[PublishConfig, Applies.AT_ONCE] = Field(
         default=PublishConfig(), description="Which frames are published."
     )
+    snapshots: Annotated[SnapshotsConfig, Applies.AT_ONCE] = Field(
+        default=SnapshotsConfig(), description="Which pictures are published."
+    )
     mqtt: MqttConfig = Field(default=MqttConfig(), description="The broker.")
     homeassistant: HomeAssistantConfig = Field(
         default=HomeAssistantConfig(), description="Discovery by Home Assistant."
@@ -166,6 +170,10 @@ class Config(Section):
     teach: TeachConfig = Field(default=TeachConfig(), description="Teaching a network by the collected pictures.")
     stats: Annotated[StatsConfig, Applies.AT_ONCE] = Field(default=StatsConfig(), description="Statistics messages.")
     log: Annotated[LogConfig, Applies.AT_ONCE] = Field(default=LogConfig(), description="The log.")
+
+    def snapshots_of(self, camera: str) -> SnapshotsConfig:
+        """Return which pictures of a camera are published: its own section, else the service's."""
+        return self.cameras[camera].snapshots or self.snapshots
 
     def model_of(self, camera: str) -> str:
         """Return the name or path of a camera's model: its own, else the service's."""

@@ -22,7 +22,7 @@ from edgemeta.daemon.messages.swaps import SwapMessage
 class Channel:
     """One kind of topic.
 
-    message: the record sent as JSON; None for plain text.
+    message: the record sent as JSON; None for another kind of content, which `media` names.
     kept: whether all messages wait, in order, while the broker cannot be reached. gives_way: whether the others are
     sent before them on a line that is slower than they are made.
     received: whether others publish there and the service subscribes.
@@ -38,6 +38,7 @@ class Channel:
     gives_way: bool = False
     received: bool = False
     by_option: bool = False
+    media: str = "application/json"
 
 
 AVAILABILITY = Channel(
@@ -46,6 +47,7 @@ AVAILABILITY = Channel(
     None,
     retain=True,
     summary="`online` at every connect; `offline` before the service disconnects, and as its last will.",
+    media="text/plain",
 )
 INFO = Channel("info", "{base}/{device}/info", InfoMessage, retain=True, summary="What runs on the device.")
 STATS = Channel(
@@ -89,6 +91,24 @@ MOTION = Channel(
     summary="Whether there is motion before a camera, with `motion.publish`.",
     by_option=True,
 )
+SNAPSHOT = Channel(
+    "snapshot",
+    "{base}/{device}/{camera}/snapshot",
+    None,
+    retain=False,
+    summary="The picture of a camera as JPEG, with `snapshots.interval`; retained with `snapshots.retain`.",
+    by_option=True,
+    media="image/jpeg",
+)
+CROP = Channel(
+    "crop",
+    "{base}/{device}/{camera}/crop",
+    None,
+    retain=False,
+    summary="What the last event is about as JPEG, with `snapshots.events`; retained with `snapshots.retain`.",
+    by_option=True,
+    media="image/jpeg",
+)
 
 SWAP = Channel("swap", "{base}/{device}/swap", SwapMessage, retain=True, summary="Result of the last model swap.")
 ANSWER = Channel("answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, summary="Result of a command.")
@@ -110,7 +130,7 @@ MODEL_COMMAND = Channel(
 )
 
 CHANNELS = (
-    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION),
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP),
     *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND),
 )
 

@@ -8,6 +8,18 @@ from pydantic import Field
 from edgemeta.daemon.messages.records import Counts, Drops, Message, Part
 
 
+class PictureStats(Part):
+    """Published pictures of one camera."""
+
+    due: int = Field(default=0, ge=0, description="Pictures that were due.")
+    published: int = Field(
+        default=0,
+        ge=0,
+        description="Those that the broker has acknowledged. The others were dropped, since there was no connection, a "
+        "newer one replaced them, or the broker takes none so large; or they are on their way.",
+    )
+
+
 class CameraStats(Part):
     """Counters of one camera."""
 
@@ -38,6 +50,7 @@ class CameraStats(Part):
         description="Detection and multi-label: how many of each label are present after the newest frame; null for "
         "other tasks.",
     )
+    pictures: PictureStats = Field(default=PictureStats(), description="Pictures published, with `snapshots`.")
 
 
 class StageStats(Part):

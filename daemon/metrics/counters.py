@@ -5,7 +5,7 @@ from collections import Counter
 
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.messages.records import Drops, Fields
-from edgemeta.daemon.messages.stats import CameraStats
+from edgemeta.daemon.messages.stats import CameraStats, PictureStats
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 
@@ -15,8 +15,8 @@ class FrameCounters:
 
     appeared: by label, how many appeared: by how much its count grew, each time that it did.
 
-    The worker writes them, except `published` and `refused` (the MQTT thread), `outbox` (one thread at a time, under
-    the outbox's lock), `missed` (the camera's thread) and `fps` (whoever measures it).
+    The worker writes them, except `published`, `pictures_published` and `refused` (the MQTT thread), `outbox` (one
+    thread at a time, under the outbox's lock), `missed` (the camera's thread) and `fps` (whoever measures it).
     """
 
     def __init__(self) -> None:
@@ -28,6 +28,8 @@ class FrameCounters:
         self.refused = 0
         self.published = 0
         self.missed = 0
+        self.pictures_due = 0
+        self.pictures_published = 0
         self.state: str | None = None
         self.score: float | None = None
         self.counts: dict[str, int] | None = None
@@ -75,20 +77,26 @@ def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> 
         state=counters.state,
         score=counters.score,
         counts=counters.counts,
+        pictures=PictureStats(due=counters.pictures_due, published=counters.pictures_published),
     )
 
 
 class DeliveryCounters:
-    """Counts messages by topic; ignores topics without frame messages, and messages of earlier boots."""
+    """Counts messages by topic; ignores topics without frames or pictures, and messages of earlier boots."""
 
-    def __init__(self, counters: dict[str, FrameCounters], latencies: StageLatencies) -> None:
+    def __init__(
+        self, counters: dict[str, FrameCounters], latencies: StageLatencies, of_pictures: dict[str, FrameCounters]
+    ) -> None:
         self._counters = counters
+        self._of_pictures = of_pictures
         self._latencies = latencies
 
     def acknowledged(self, delivery: Delivery) -> None:
         """Count a message that the broker acknowledged and, if it was live, its latency."""
         counters = self._counters.get(delivery.message.topic)
         if counters is None or not delivery.this_boot:
+            if (of_picture := self._of_pictures.get(delivery.message.topic)) is not None:
+                of_picture.pictures_published += 1
             return
         counters.published += 1
         if not delivery.replayed:

@@ -42,6 +42,10 @@ class Publisher:
             topic, payload, self._qos, channel.retain, channel.kept, captured_ns, gives_way=channel.gives_way
         )
 
+    def picture(self, channel: Channel, jpeg: bytes, camera: str, retain: bool) -> OutgoingMessage:
+        """Address a picture."""
+        return OutgoingMessage(self._topic(channel, camera, ""), jpeg, self._qos, retain, picture=True)
+
     def send(self, outgoing: OutgoingMessage) -> None:
         """Hand a message to the link."""
         self._link.send(outgoing)

@@ -9,6 +9,7 @@ from edgemeta.daemon.mqtt.answers import Answer, Outcome
 from edgemeta.daemon.mqtt.connection import Connection
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
+from edgemeta.daemon.mqtt.picture_queue import PictureQueue
 from edgemeta.daemon.mqtt.refusals import Refusals
 from edgemeta.daemon.mqtt.suspects import Suspects, key_of
 from edgemeta.daemon.runtime.rate_limiter import RateLimiter
@@ -112,7 +113,7 @@ class DeliveryListener(Protocol):
 
 
 class Sender:
-    """Direct messages go first, then live ones, then replayed ones at their rate.
+    """Direct messages go first, then live ones, then pictures; beside them replayed ones at their rate.
 
     Any thread may put; the link's thread calls the rest. acknowledged, refused: messages so far, of all kinds.
     """
@@ -121,6 +122,7 @@ class Sender:
         self, outbox: Outbox, replay_rate: int, listener: DeliveryListener, refusals: Refusals, suspects: Suspects
     ) -> None:
         self._direct = DirectQueue()
+        self._pictures = PictureQueue()
         self._outbox = outbox
         self._rate = self._slower_rate = replay_rate
         self._replay_rate = RateLimiter(replay_rate)
@@ -134,6 +136,10 @@ class Sender:
 
     def put(self, message: OutgoingMessage, connected: bool) -> None:
         """Take a message; one that is neither kept nor retained is dropped where there is no connection."""
+        if message.picture:
+            if connected:
+                self._pictures.put(message)
+            return
         self._direct.put(message, connected)
         if message.kept:
             self._outbox.offer(message)
@@ -141,6 +147,7 @@ class Sender:
     def connected(self) -> None:
         """A connection begins: retained messages are sent again, and what waits in the outbox is replayed."""
         self._direct.restart()
+        self._pictures.clear()
         self._outbox.begin()
 
     def disconnected(self) -> None:
@@ -156,7 +163,7 @@ class Sender:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether everything but replayed messages is sent and answered."""
+        """Whether everything but replayed messages and pictures is sent and answered."""
         return self._direct.is_empty and self._outbox.live == 0
 
     def send(self, connection: Connection, replay: bool) -> float:
@@ -189,11 +196,14 @@ class Sender:
         return None
 
     def _take(self) -> Delivery | None:
-        """Take the next message: on a connection where each is tried alone, every other one from the outbox."""
+        """Take the next message, a picture last.
+
+        On a connection where each is tried alone, every other one is from the outbox.
+        """
         if self._again:
             return self._again.popleft()
         if not (self._direct.has_messages or self._outbox.has_live):
-            return None
+            return self._pictures.next()
         self._kept_first = self._suspects.careful and not self._kept_first
         if self._kept_first:
             return self._outbox.next_live() or self._direct.next()
@@ -251,6 +261,7 @@ class Sender:
             self._listener.refused(delivery)
         self._outbox.settle(delivery)
         self._direct.settle(delivery)
+        self._pictures.settle(delivery)
         if self._refusals.is_held(topic) and self._outbox.release(delivery):
             self._refusals.release(topic)
             if delivery.replayed and delivery.message.retain:
@@ -261,3 +272,4 @@ class Sender:
         self._refusals.refused(delivery.message.topic, answer, time.monotonic(), until)
         self._outbox.hold(delivery)
         self._direct.hold(delivery)
+        self._pictures.settle(delivery)  # there will be another

@@ -13,7 +13,7 @@ from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, Topics
+from edgemeta.daemon.messages.channels import AVAILABILITY, CROP, FRAME, SNAPSHOT, Topics
 from edgemeta.daemon.metrics.counters import DeliveryCounters, FrameCounters
 from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
@@ -25,6 +25,7 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.removed_cameras import RemovedCameras
+from edgemeta.daemon.pictures.snapshots import Snapshots
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.runtime.periodic import Periodic
 from edgemeta.daemon.service.cameras import Cameras
@@ -61,7 +62,8 @@ class Parts:
         self.latencies = StageLatencies()
         self.topics = topics = Topics(config.mqtt.base_topic, config.device)
         by_topic = {topics.of(FRAME, name): counters for name, counters in self.counters.items()}
-        delivery_counters = DeliveryCounters(by_topic, self.latencies)
+        of_pictures = {topics.of(kind, name): self.counters[name] for name in names for kind in (SNAPSHOT, CROP)}
+        delivery_counters = DeliveryCounters(by_topic, self.latencies, of_pictures)
         self.outbox = Outbox(config.mqtt.outbox, delivery_counters.dropped)
         self.outbox_writer = OutboxWriter(
             self.outbox, config.mqtt.outbox, file_of(config), self.identity.boot, self.clock, on_fatal
@@ -89,6 +91,11 @@ class Parts:
         frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies)
         self.worker = Worker(self.frames, self.pipelines, self.counters, frame_publisher.publish, on_fatal)
         self.worker.batch = config.batch
+        self.snapshots = Snapshots(
+            lambda camera: self.in_use.plan.config.snapshots_of(camera), self.publisher, self.counters, on_fatal
+        )
+        self.link.listeners.append(self.snapshots)
+        self.worker.frame_listeners.append(self.snapshots.offer)
         self.swaps = SwapCoordinator(self.pipelines, self.worker, on_fatal)
         self.last_good = LastGoodRecorder(plan)
         self.stats_timer = Periodic("stats", config.stats.interval, self.telemetry.publish_stats, on_fatal)

@@ -78,6 +78,7 @@ class Service:
         parts.cameras.load.stop(producers.left)
         parts.cameras.join(producers)
         worker_ended = parts.worker.end(producers.left)
+        parts.snapshots.stop(0.0)
         parts.link.flush(producers.left)
         parts.telemetry.publish_stats()
         parts.outbox_writer.hurry()

@@ -5,11 +5,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import cv2
-import numpy as np
-
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.messages.page import FramePicture
+from edgemeta.daemon.pictures.jpeg import encode as encode_scaled
+from edgemeta.daemon.pictures.jpeg import scaled
 from edgemeta.daemon.web.recent_frames import RecentFrames, ShownFrame
 
 LONGEST_SIDE = 960
@@ -72,11 +71,4 @@ class JpegEncoder:
 
 def encode(pixels: Pixels) -> bytes:
     """Return a frame [H, W, 3], BGR, as JPEG, scaled to at most LONGEST_SIDE."""
-    height, width = pixels.shape[:2]
-    scale = LONGEST_SIDE / max(height, width)
-    if scale < 1:
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
-    done, jpeg = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
-    assert done, "frames of uint8 can be encoded"
-    return jpeg.tobytes()
+    return encode_scaled(scaled(pixels, LONGEST_SIDE), QUALITY)

@@ -33,6 +33,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "daemon": [
         {"service"},
         {"web"},
+        {"pictures"},
         {"collect", "inference"},
         {"metrics"},
         {"capture", "mqtt"},

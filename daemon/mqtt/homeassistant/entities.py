@@ -14,7 +14,19 @@ from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
-from edgemeta.daemon.messages.channels import AVAILABILITY, FRAME, INFO, MOTION, STATE, STATS, STATUS, SWAP, Topics
+from edgemeta.daemon.messages.channels import (
+    AVAILABILITY,
+    CROP,
+    FRAME,
+    INFO,
+    MOTION,
+    SNAPSHOT,
+    STATE,
+    STATS,
+    STATUS,
+    SWAP,
+    Topics,
+)
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, objects, present_labels
@@ -28,6 +40,9 @@ EXPIRES_AFTER = 3
 SHORTEST_EXPIRY = 30
 """Shortest expiry in seconds, so that values with a short period do not flicker."""
 
+WITH_EVENTS: frozenset[TaskName] = frozenset({"classification", "multi-label", "detection", "segmentation"})
+"""Tasks whose states change, so that there are events."""
+
 
 @dataclass(frozen=True)
 class CameraView:
@@ -35,7 +50,7 @@ class CameraView:
 
     labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
     entities of their own. zones: the same for each zone. numbers: of raw outputs, how many each has that have entities.
-    motion: whether it publishes motion.
+    motion, snapshot, crop: whether it publishes motion, its picture, and what events are about.
     """
 
     labels: tuple[str, ...]
@@ -44,6 +59,8 @@ class CameraView:
     zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     motion: bool = False
+    snapshot: bool = False
+    crop: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,9 @@ def view_of(
             tasks[name],
             {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
             numbers.get(name, {}),
-            camera.motion.publish,
+            motion=camera.motion.publish,
+            snapshot=config.snapshots_of(name).interval is not None,
+            crop=config.snapshots_of(name).events and tasks[name] in WITH_EVENTS,
         )
         for name, camera in config.cameras.items()
     }
@@ -164,6 +183,10 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             "value_template": "{{ 'ON' if value_json.motion else 'OFF' }}",
             **running,
         }
+    if camera.snapshot:
+        found[f"snapshot_{name}"] = _image(f"{name} picture", topics.of(SNAPSHOT, name))
+    if camera.crop:
+        found[f"crop_{name}"] = _image(f"{name} last event", topics.of(CROP, name))
     return found | {
         f"problem_{name}": {
             "p": "binary_sensor",
@@ -198,6 +221,10 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             "json_attributes_template": f"{{{{ {{'sha256': {model}.get('sha256')}} | tojson }}}}",
         },
     }
+
+
+def _image(name: str, topic: str) -> Component:
+    return {"p": "image", "name": name, "image_topic": topic, "content_type": "image/jpeg"}
 
 
 def _device(view: DeviceView) -> dict[str, Component]:

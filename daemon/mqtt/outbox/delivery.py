@@ -14,7 +14,7 @@ class OutgoingMessage:
     kept: whether it waits in the outbox for an unreachable broker. A retained message is also sent at every connect.
     captured_ns: when its frame was captured (monotonic), 0 for a message without one. made_ns: when it was encoded
     (monotonic). correlation: correlation data of an answer (MQTT 5 only). gives_way: whether others are sent before it
-    on a slow line.
+    on a slow line. picture: whether it waits for all others, is replaced by a newer one, and ends with the connection.
     """
 
     topic: str
@@ -25,6 +25,7 @@ class OutgoingMessage:
     captured_ns: int = 0
     correlation: bytes | None = None
     gives_way: bool = False
+    picture: bool = False
     made_ns: int = field(default_factory=time.monotonic_ns)
 
     @property

@@ -175,9 +175,8 @@ def test_without_permission_to_read_the_service_still_runs(
     watcher = make_subscriber(broker.port, username="watcher", password="")
     watcher.publish(f"{BASE}/test/gone/status", status("test", "gone"), retain=True)
     service = serve(**keys_of(broker, "front"))
-    wait_until(
-        lambda: service.parts.link.connected and service.parts.link.listeners[-1]._over_at is None, "the reading's end"
-    )
+    (reading,) = (each for each in service.parts.link.listeners if isinstance(each, RemovedCameras))
+    wait_until(lambda: service.parts.link.connected and reading._over_at is None, "the reading's end")
     watcher.wait("front/frame", 5)
     assert [message.payload for message in watcher.on("gone/status")] != [b""]
 
@@ -272,4 +271,6 @@ def test_nothing_is_cleared_before_every_subscription_is_answered(removed: tuple
     second = connection.filters.pop(0)
     cameras.poll(connection)
     assert connection.ended == [first, second]
-    assert [message.topic for message in sender.sent] == ["a/b/dev/gone/motion", "a/b/dev/gone/status"]
+    assert [message.topic for message in sender.sent] == [
+        f"a/b/dev/gone/{each}" for each in ("crop", "motion", "snapshot", "status")
+    ]

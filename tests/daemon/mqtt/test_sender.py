@@ -1,6 +1,7 @@
 """Messages that do not wait in the outbox: what is sent now, and what again on the next connection."""
 
-from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
+from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
+from edgemeta.daemon.mqtt.picture_queue import PictureQueue
 from edgemeta.daemon.mqtt.sender import DirectQueue
 
 
@@ -89,3 +90,33 @@ def test_a_kept_message_that_is_not_retained_is_ignored() -> None:
     queue = DirectQueue()
     queue.put(OutgoingMessage("frame", b"1", 1, retain=False, kept=True), connected=True)
     assert queue.is_empty
+
+
+def picture(topic: str, payload: bytes) -> OutgoingMessage:
+    return OutgoingMessage(topic, payload, 1, retain=True, picture=True)
+
+
+def test_of_each_topic_only_the_newest_picture_is_sent_and_one_at_a_time() -> None:
+    queue = PictureQueue()
+    for message in (picture("a", b"1"), picture("b", b"2"), picture("a", b"3")):
+        queue.put(message)
+    first = queue.next()
+    assert first is not None
+    assert (first.message.payload, queue.next()) == (b"3", None)
+    queue.settle(Delivery(picture("a", b"another")))
+    assert queue.next() is None
+    queue.settle(first)
+    second = queue.next()
+    assert second is not None
+    assert second.message.payload == b"2"
+
+
+def test_no_picture_is_left_for_another_connection() -> None:
+    queue = PictureQueue()
+    queue.put(picture("a", b"1"))
+    queue.put(picture("b", b"2"))
+    assert queue.next() is not None
+    queue.clear()
+    assert queue.next() is None
+    queue.put(picture("a", b"3"))
+    assert queue.next() is not None

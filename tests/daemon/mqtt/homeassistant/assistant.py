@@ -1,6 +1,6 @@
 """A small model of what Home Assistant does with MQTT discovery, written from its documentation, not from our code.
 
-It knows device discovery and two platforms, checks what Home Assistant checks, and also refuses what Home Assistant
+It knows device discovery and three platforms, checks what Home Assistant checks, and also refuses what Home Assistant
 would pass over in silence: keys that it does not know.
 """
 
@@ -32,6 +32,8 @@ COMMON = {
 KEYS = {
     "sensor": COMMON | {"options", "state_class", "unit_of_measurement", "suggested_display_precision"},
     "binary_sensor": COMMON | {"payload_on", "payload_off", "off_delay"},
+    "image": COMMON - {"state_topic", "value_template", "device_class", "expire_after", "force_update"}
+    | {"image_topic", "content_type", "image_encoding"},
 }
 UNITS = {"duration": {"d", "h", "min", "s", "ms", "μs"}}
 BINARY_CLASSES = {"problem", "connectivity", "running", "motion", "occupancy"}
@@ -64,6 +66,7 @@ class Entity:
     attributes: dict[str, Any] = field(default_factory=dict)
     available: dict[str, bool] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    image: bytes | None = None
 
     @property
     def is_available(self) -> bool:
@@ -81,7 +84,7 @@ class Entity:
         if topic == self.config.get("json_attributes_topic"):
             self.attributes = json.loads(render(self.config["json_attributes_template"], payload))
             assert isinstance(self.attributes, dict)
-        if topic == self.config["state_topic"]:
+        if topic == self.config.get("state_topic"):
             before = "unavailable" if not self.is_available else "unknown" if self.value is None else self.value
             if self.config["platform"] == "binary_sensor":
                 before = before.lower()  # the state of a binary sensor is `on` or `off`
@@ -111,6 +114,11 @@ class Assistant:
 
     def hear(self, topic: str, payload: bytes) -> None:
         """Take one message, in the order of their coming."""
+        shown = [entity for entity in self.entities.values() if entity.config.get("image_topic") == topic]
+        for entity in shown:
+            entity.image = payload
+        if shown:
+            return
         text = payload.decode()
         if topic.startswith("homeassistant/device/"):
             self._discover(topic, text)
@@ -162,10 +170,11 @@ class Assistant:
 def _checked(config: dict[str, Any]) -> dict[str, Any]:
     """A component's configuration, if Home Assistant would take all of it."""
     assert config.keys() <= KEYS[config["platform"]], config.keys() - KEYS[config["platform"]]
-    for key in ("unique_id", "name", "state_topic", "value_template"):
+    of_image = config["platform"] == "image"
+    for key in ("unique_id", "name", *(("image_topic",) if of_image else ("state_topic", "value_template"))):
         assert isinstance(config[key], str), key
         assert config[key]
-    assert not set("+#") & set(config["state_topic"])
+    assert not set("+#") & set(config["image_topic" if of_image else "state_topic"])
     assert config.get("qos", 0) in (0, 1, 2)
     assert config.get("entity_category", "diagnostic") == "diagnostic"
     assert config.get("availability_mode", "latest") in ("all", "any", "latest")

@@ -101,6 +101,21 @@ def test_a_camera_s_entities_are_available_while_it_runs(
     assert home.assistant.of("problem_bad").is_available
 
 
+def test_pictures_and_motion_are_entities_with_values(
+    broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any
+) -> None:
+    home = listen(broker.port)
+    keys = keys_of(broker, colours, "front", state={"min_frames": 1, "window_frames": 1})
+    keys["snapshots"] = {"interval": 0.2, "events": True}
+    keys["cameras"]["front"] |= {"source": str(colours), "fps": 10, "motion": {"publish": True}}
+    run_daemon(write_config(**keys))
+    assert home.entity("motion_front").value in ("ON", "OFF")
+    for kind in ("snapshot", "crop"):
+        image = home.wait(lambda assistant, kind=kind: assistant.of(f"{kind}_front").image, f"the {kind}")
+        assert image.startswith(b"\xff\xd8")
+        assert home.assistant.of(f"{kind}_front").is_available
+
+
 @pytest.mark.gate("4 s: the service is started three times")
 def test_removed_entities_disappear_after_a_restart(
     broker: Any, listen: Any, write_config: Any, colours: Path, run_daemon: Any

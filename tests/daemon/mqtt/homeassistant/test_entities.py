@@ -203,6 +203,7 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
     row = r"^\| `(\w+)` \| (camera|device|label|number|zone|zone and label) \| .+ \| `(\w+)` \|$"
     rows = set(re.findall(row, text, re.MULTILINE))
     cameras = {"front": {"source": "synthetic://", "zones": {"yard": YARD}, "motion": {"publish": True}}}
+    cameras["front"]["snapshots"] = {"interval": 1, "events": True}
     tasks: tuple[TaskName, ...] = (
         "classification",
         "detection",
@@ -226,7 +227,8 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
                 ("front", "yard"): "zone",
                 ("front", "yard", "label"): "zone and label",
             }
-            wanted.add((kind, per[levels], component["state_topic"].rpartition("/")[2]))
+            topic = component.get("state_topic") or component["image_topic"]
+            wanted.add((kind, per[levels], topic.rpartition("/")[2]))
     assert rows == wanted
 
 

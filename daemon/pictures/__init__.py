@@ -1,0 +1,1 @@
+"""Pictures that leave the device: made as JPEG of bounded size, and published."""

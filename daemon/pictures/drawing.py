@@ -1,0 +1,44 @@
+"""Boxes drawn into a picture, and the part of a picture that an object takes."""
+
+from collections.abc import Iterable
+
+import cv2
+import numpy as np
+
+from edgemeta.daemon.capture.source import Pixels
+from edgemeta.daemon.messages.records import Fields
+
+COLOUR = (64, 220, 64)
+"""BGR."""
+BORDER = 0.15
+"""Part of an object's longer side that its picture shows around it."""
+
+
+def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
+    """Return a copy with the box of each object, its label and score. What a font lacks is drawn as `?`."""
+    drawn = pixels.copy()
+    height, width = drawn.shape[:2]
+    size = max(height, width) / 960
+    thick = max(1, round(2 * size))
+    for found in objects:
+        left, top, right, bottom = _pixels(found, height, width)
+        cv2.rectangle(drawn, (left, top), (max(left, right - 1), max(top, bottom - 1)), COLOUR, thick)
+        text = f"{found['label']} {100 * found['score']:.0f}%".encode("ascii", "replace").decode()
+        above = top - 6 if top > 24 * size else bottom - 6
+        cv2.putText(drawn, text, (left + 3, above), cv2.FONT_HERSHEY_SIMPLEX, 0.7 * size, COLOUR, thick, cv2.LINE_AA)
+    return drawn
+
+
+def crop_of(pixels: Pixels, found: Fields) -> Pixels:
+    """Return an object's part of a picture, with a border where the picture has one."""
+    height, width = pixels.shape[:2]
+    left, top, right, bottom = _pixels(found, height, width)
+    border = round(BORDER * max(right - left, bottom - top))
+    return np.ascontiguousarray(pixels[max(0, top - border) : bottom + border, max(0, left - border) : right + border])
+
+
+def _pixels(found: Fields, height: int, width: int) -> tuple[int, int, int, int]:
+    """Return a box as whole pixels inside a picture, never empty."""
+    x0, y0, x1, y1 = found["box_relative"]
+    left, top = min(int(x0 * width), width - 1), min(int(y0 * height), height - 1)
+    return left, top, max(left + 1, min(width, round(x1 * width))), max(top + 1, min(height, round(y1 * height)))

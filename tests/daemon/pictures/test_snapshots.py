@@ -1,0 +1,147 @@
+"""Pictures at a real broker: how often, how large, of what, retained or not, and dropped while it is away."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from edgemeta.daemon.capture.source import Pixels
+from rig.square_detector import save_square_detector, squares_picture
+from rig.waiting import wait_until
+from tests.daemon.conftest import broker_keys
+
+CELL = 64
+"""Pixels of a square's side."""
+
+
+def decoded(jpeg: bytes) -> Pixels:
+    pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    assert pixels is not None
+    return np.asarray(pixels, np.uint8)
+
+
+@pytest.fixture
+def noise(tmp_path: Path) -> dict[str, Any]:
+    """A camera whose picture takes many bytes as JPEG."""
+    pixels = np.random.default_rng(0).integers(0, 256, (240, 320, 3)).astype(np.uint8)
+    cv2.imwrite(str(tmp_path / "noise.png"), pixels)
+    return {"source": str(tmp_path / "noise.png"), "fps": 20, "loop": True}
+
+
+def test_pictures_come_at_their_interval_and_are_retained_where_the_config_says_so(
+    broker: Any, subscriber: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
+) -> None:
+    """Front every 0.4 s and retained; back by its own section: none. Off means off."""
+    run_daemon(
+        write_config(
+            mqtt=broker_keys(broker),
+            cameras={"front": noise, "back": noise | {"snapshots": {}}},
+            snapshots={"interval": 0.4, "retain": True, "max_side": 160, "max_bytes": 9000},
+        )
+    )
+    frames = len(subscriber.wait("front/frame", 30))
+    pictures = subscriber.wait("front/snapshot", 3)
+    assert frames >= 30
+    assert subscriber.on("back/snapshot") == subscriber.on("front/crop") == []
+    for picture in pictures:
+        assert len(picture.payload) <= 9000
+        assert decoded(picture.payload).shape == (120, 160, 3)
+    later = make_subscriber(broker.port)
+    assert later.wait("front/snapshot")[0].retained
+    stats = subscriber.wait_for("stats", lambda message: message.json["cameras"]["front"]["pictures"]["published"] >= 3)
+    counted = stats.json["cameras"]["front"]["pictures"]
+    assert counted["due"] - counted["published"] <= 2
+    assert stats.json["cameras"]["back"]["pictures"] == {"due": 0, "published": 0}
+
+
+def test_a_picture_is_no_larger_than_the_broker_takes(
+    make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
+) -> None:
+    broker = make_broker("allow_anonymous true", "max_packet_size 8000")
+    broker.start()
+    subscriber = make_subscriber(broker.port)
+    daemon = run_daemon(
+        write_config(
+            mqtt=broker_keys(broker), cameras={"front": noise}, snapshots={"interval": 0.2, "max_bytes": 90000}
+        )
+    )
+    for picture in subscriber.wait("front/snapshot", 2):
+        assert 2000 < len(picture.payload) < 8000
+        assert decoded(picture.payload).ndim == 3
+    stats = subscriber.wait_for("stats", lambda message: message.json["cameras"]["front"]["pictures"]["published"] >= 2)
+    assert stats.json["broker"]["refused"] == 0
+    assert "larger than" not in daemon.said
+
+
+def test_a_picture_that_fits_at_no_size_is_left_out_and_that_is_said_once(
+    make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
+) -> None:
+    broker = make_broker("allow_anonymous true", "max_packet_size 700")
+    broker.start()
+    keys = {"mqtt": broker_keys(broker), "cameras": {"front": noise}, "snapshots": {"interval": 0.2}}
+    subscriber = make_subscriber(broker.port)
+    daemon = run_daemon(write_config(**keys))
+    said = "pictures on edgemeta/test/front/snapshot are left out: they have more than"
+    wait_until(lambda: said in daemon.said, "the line about it")
+    time.sleep(0.7)
+    assert daemon.said.count(said) == 1
+    assert subscriber.on("front/snapshot") == []
+
+
+def test_pictures_of_an_outage_are_dropped_and_frames_are_not(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
+) -> None:
+    run_daemon(write_config(mqtt=broker_keys(broker), cameras={"front": noise}, snapshots={"interval": 0.2}))
+    subscriber.wait("front/snapshot", 2)
+    broker.stop()
+    time.sleep(1.0)
+    broker.start()
+    subscriber.wait_for("front/frame", lambda message: message.json["historical"])
+    stats = subscriber.wait_for("stats", lambda message: message.json["broker"]["connects"] == 2)
+    counted = stats.json["cameras"]["front"]["pictures"]
+    assert counted["due"] - counted["published"] >= 3
+    sequences = {message.json["sequence"] for message in subscriber.on("front/frame")}
+    assert max(sequences) - len(sequences) <= 5
+
+
+def test_an_event_s_picture_shows_its_best_object(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
+) -> None:
+    """Nothing, then a red square: the crop is red but for its border; the boxes are drawn into the whole picture."""
+    save_square_detector(tmp_path / "squares.safetensors")
+    folder = tmp_path / "scenes"
+    folder.mkdir()
+    for number in range(40):
+        scene = {} if number < 10 else {(5, 3): "red"}
+        cv2.imwrite(str(folder / f"{number:02}.png"), squares_picture(scene, CELL))
+    run_daemon(
+        write_config(
+            model="squares.safetensors",
+            mqtt=broker_keys(broker),
+            cameras={"yard": {"source": str(folder), "fps": 20}},
+            snapshots={"interval": 0.2, "events": True, "boxes": True},
+        )
+    )
+    (crop,) = subscriber.wait("yard/crop")
+    pixels = decoded(crop.payload).astype(int)
+    middle = pixels[pixels.shape[0] // 2, pixels.shape[1] // 2]
+    assert middle[2] > 200
+    assert max(middle[:2]) < 60
+    assert pixels.shape[0] < 2 * CELL
+    drawn = decoded(subscriber.wait("yard/snapshot", 8)[-1].payload).astype(int)
+    green = (drawn[..., 1] > 150) & (drawn[..., 2] < 130)
+    assert green[3 * CELL - 4 : 4 * CELL + 4, 5 * CELL - 4 : 6 * CELL + 4].any()
+
+
+def test_a_reload_switches_pictures_on_and_off(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
+) -> None:
+    keys = {"mqtt": broker_keys(broker), "cameras": {"front": noise}}
+    run_daemon(write_config(**keys))
+    subscriber.wait("front/frame", 5)
+    assert subscriber.on("front/snapshot") == []
+    write_config(**keys, snapshots={"events": True, "interval": 0.2})
+    assert decoded(subscriber.wait("front/snapshot")[0].payload).shape == (240, 320, 3)
