@@ -11,6 +11,7 @@ import numpy as np
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.child import in_child
+from edgemeta.toolchain.importer.folding import with_known_shapes
 from edgemeta.toolchain.importer.heads.ends import require_tensors
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Network, Node, Quantization
 from edgemeta.toolchain.importer.onnx_input import ImageInput, image_input
@@ -65,7 +66,6 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
 
 def _slim(proto: Any, image: ImageInput) -> tuple[bytes, dict[str, Quantization] | str, bool]:
     """The simplified network, how its tensors are quantized, or why that is not read, and if they have 16 bits."""
-    import onnx
     import onnxslim
 
     try:
@@ -76,8 +76,7 @@ def _slim(proto: Any, image: ImageInput) -> tuple[bytes, dict[str, Quantization]
     skipped = _FUSIONS if quantization else None
     sizes = [f"{image.name}:{','.join(map(str, image.sides))}"]
     slim = onnxslim.slim(proto, input_shapes=sizes, skip_optimizations=skipped)
-    slim = onnx.shape_inference.infer_shapes(slim, strict_mode=True, data_prop=True)
-    return slim.SerializeToString(), quantization, is_wide
+    return with_known_shapes(slim).SerializeToString(), quantization, is_wide
 
 
 def _write_out_axes(proto: Any) -> None:

@@ -86,6 +86,8 @@ def _factors(matcher: _Matcher, name: str) -> tuple[float, list[str]]:
     for each in node.inputs:
         if (value := matcher.number(each)) is not None:
             number *= value
+        elif matcher.readers[each] > 1:  # x itself may be a product
+            names.append(each)
         else:
             part, more = _factors(matcher, each)
             number, names = number * part, names + more

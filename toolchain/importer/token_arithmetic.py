@@ -1,6 +1,6 @@
 """Sums, products and quotients of tensors of any rank, with numbers or with one another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,12 @@ from edgemeta.model.layers import (
     Add,
     BatchNorm,
     Constant,
-    Conv,
     Function,
     Product,
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.taking import taken
 from edgemeta.toolchain.importer.token_maps import in_one_row, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.values import Axes, Value
 from edgemeta.toolchain.importer.views import plain, view_of
@@ -71,20 +71,33 @@ def _two(
         if build.is_constant(node, number):
             constant = build.required(node, number).astype(np.float64)
             return _by_constant(build, node, 1 - number, constant, join, affine, sign)
-    a, b = read_view(build, node, 0), read_view(build, node, 1)
-    if b.shape[-1] != 1 == a.shape[-1]:
-        a, b = b, a
-    return _joined(build, node.outputs[0], a, b, join)
+    return _joined(build, node.outputs[0], read_view(build, node, 0), read_view(build, node, 1), join)
+
+
+def expand(build: Builder, node: Node) -> Value:
+    """Expand: elements repeated along axes of 1."""
+    view, shape = read_view(build, node), build.shape(node.outputs[0])
+    view = replace(view, axes=((),) * (len(shape) - len(view.axes)) + view.axes)
+    return view_of(spread(build, node.outputs[0], view, shape))
+
+
+def spread(build: Builder, name: str, view: Axes, shape: Sequence[int]) -> Axes:
+    """The tensor, its elements repeated along axes of 1 that have more in a shape."""
+    for axis, wanted in enumerate(shape):
+        if view.shape[axis] != 1 or wanted == 1:
+            continue
+        thin, seen = tokens_of(build, view, axis)
+        wide = taken(build, thin, f"{name}.spread", (None, None, np.zeros(wanted)))
+        others = [each for each in range(len(shape)) if each != axis]
+        view = seen_as(wide, seen, [*others, axis], [*seen.shape[:axis], wanted, *seen.shape[axis + 1 :]])
+    return view
 
 
 def _joined(build: Builder, name: str, a: Axes, b: Axes, join: Callable[[str, str, str], Any]) -> Value:
-    """Two tensors element by element; b may have one element along the last axis."""
+    """Two tensors element by element; one element along an axis counts for all."""
     last = len(a.axes) - 1
-    if b.shape == (*a.shape[:-1], 1) != a.shape:
-        thin, _ = tokens_of(build, b, last)
-        ones = np.ones((a.shape[-1], 1, 1, 1), np.float32)
-        wide = build.add(Conv(f"{name}.spread", thin.tensor, weights=ones))
-        b = seen_as(wide, b, range(last + 1), a.shape)
+    if len(a.shape) == len(b.shape):
+        a, b = spread(build, name, a, b.shape), spread(build, name, b, a.shape)
     if a.shape != b.shape:
         raise UnsupportedError(f"tensors of shapes {a.shape} and {b.shape}, expected equal ones")
     if a.axes == b.axes and a.map.shape == b.map.shape and a.factor == b.factor == 1:

@@ -2,22 +2,36 @@
 
 from collections.abc import Sequence
 
-from edgemeta.model.layers import (
-    Rearrange,
-)
+from edgemeta.model.layers import Concat, Rearrange
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.values import Axes, Map
-from edgemeta.toolchain.importer.views import arranged, axes_of, natural, permuted
+from edgemeta.toolchain.importer.values import Axes, Columns, Map, Rows
+from edgemeta.toolchain.importer.views import arranged, axes_of, natural, permuted, reshaped
 
 
 def read_view(build: Builder, node: Node, number: int = 0) -> Axes:
     """An input of any rank."""
     value = build.value(node, number)
+    if isinstance(value, Columns | Rows) and len(value.maps) > 1:
+        value = build.values[node.inputs[number]] = _one_map(build, value, f"{node.inputs[number]}.joined")
     view = axes_of(value)
     if view is None:
         raise UnsupportedError("several maps, expected one")
-    return view
+    shape = build.graph.shapes.get(node.inputs[number], view.shape)
+    return view if shape == view.shape else reshaped(view, shape) or view
+
+
+def _one_map(build: Builder, value: Columns | Rows, name: str) -> Axes:
+    """Pixels of maps one after the other, as one map whose channels they are."""
+    parts = []
+    for each in value.maps:
+        view = axes_of(Columns((each,)) if isinstance(value, Columns) else Rows((each,), value.width))
+        assert view is not None
+        last = 2 if isinstance(value, Columns) else 1
+        parts.append(in_one_row(build, map_with(build, view, [3 - last], [last])))
+    made = build.add(Concat(name, tuple(each.tensor for each in parts)))
+    seen = natural(made, (1, made.shape[1], made.shape[2]))
+    return seen if isinstance(value, Columns) else permuted(seen, (0, 2, 1))
 
 
 def map_with(

@@ -37,17 +37,26 @@ def concat(build: Builder, node: Node) -> Value:
 
 
 def pad(build: Builder, node: Node) -> Value:
-    """Pad behind the last axis with one number."""
+    """Pad before and behind one axis with one number."""
     view, amounts, fill = read_view(build, node), build.required(node, 1).ravel().tolist(), build.constant(node, 2)
-    last = len(view.axes) - 1
-    if node.attributes.get("mode", "constant") != "constant" or any(amounts[:-1]) or amounts[-1] < 0:
-        raise UnsupportedError(f"amounts {amounts}, expected those behind the last axis only")
-    source = in_one_row(build, tokens_of(build, view, last)[0])
+    rank = len(view.axes)
+    axes = [axis for axis in range(rank) if amounts[axis] or amounts[axis + rank]]
+    if not axes:
+        return view_of(view)
+    if node.attributes.get("mode", "constant") != "constant" or len(axes) != 1 or min(amounts) < 0:
+        raise UnsupportedError(f"amounts {amounts}, expected those of one axis, none below 0")
+    source = in_one_row(build, tokens_of(build, view, axes[0])[0])
     number = 0.0 if fill is None or not fill.size else float(fill.reshape(()))
-    values = np.full((1, source.shape[1], amounts[-1]), number, np.float32)
-    given = build.add(Constant(f"{node.outputs[0]}.constant", source.tensor, values=values))
-    made = build.add(Concat(node.outputs[0], (source.tensor, given.tensor)))
-    return view_of(natural(made, (*view.shape[:-1], made.shape[2])))
+
+    def constant(count: int) -> list[str]:
+        values = np.full((1, source.shape[1], count), number, np.float32)
+        return [build.add(Constant(f"{node.outputs[0]}.constant", source.tensor, values=values)).tensor] * bool(count)
+
+    before, behind = constant(amounts[axes[0]]), constant(amounts[axes[0] + rank])
+    made = build.add(Concat(node.outputs[0], (*before, source.tensor, *behind)))
+    others = [axis for axis in range(rank) if axis not in axes]
+    sides = [made.shape[2] if axis in axes else view.shape[axis] for axis in range(rank)]
+    return view_of(seen_as(made, view, [*others, *axes], sides))
 
 
 def _part(build: Builder, view: Axes, axis: int, start: int, stop: int, name: str) -> Axes:
@@ -56,6 +65,8 @@ def _part(build: Builder, view: Axes, axis: int, start: int, stop: int, name: st
     source = view.map
     height, width, channels = source.shape
     size = view.shape[axis]
+    if (start, stop) == (0, size):
+        return view
     if view.axes[axis] == ((size, channels // size),):
         inner = channels // size
         begin, end = (0, 0, start * inner), (height, width, stop * inner)

@@ -13,10 +13,11 @@ from edgemeta.model.layers import (
     MatMul,
     Softmax,
 )
+from edgemeta.toolchain.importer import windows
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.token_arithmetic import add, batch_norm, divide, multiply, subtract
-from edgemeta.toolchain.importer.token_maps import map_with, read_view, seen_as, tokens_of
+from edgemeta.toolchain.importer.token_arithmetic import add, batch_norm, divide, expand, multiply, subtract
+from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.token_parts import concat, gather, pad, slice_of, split
 from edgemeta.toolchain.importer.values import Axes, Value
 from edgemeta.toolchain.importer.views import natural, permuted, plain, reshaped, view_of
@@ -88,23 +89,42 @@ def _matmul(build: Builder, node: Node) -> Value:
     a, b = read_view(build, node, 0), read_view(build, node, 1)
     batch = list(range(len(a.axes) - 2))
     m, k, n = len(batch), len(batch) + 1, len(batch) + 1
-    if len(a.axes) != len(b.axes) or a.shape[:-2] != b.shape[:-2] or not batch:
+    shared = [axis for axis in batch if len(b.axes) == len(a.axes) and b.shape[axis] == 1]  # one b for all of a
+    heads = [axis for axis in batch if axis not in shared]
+    if len(a.axes) != len(b.axes) or any(a.shape[axis] != b.shape[axis] for axis in heads) or not batch:
         raise UnsupportedError(f"a product of tensors of shapes {a.shape} and {b.shape}, expected equal leading axes")
     factor = a.factor * b.factor
     a, b = replace(a, factor=1.0), replace(b, factor=1.0)
-    left = map_with(build, a, [m], [*batch, k])
+    left = map_with(build, a, [*shared, m], [*heads, k])
     is_transposed = _strides(b, n) >= _strides(b, m)
-    right = map_with(build, b, [n if is_transposed else m], [*batch, m if is_transposed else n])
-    heads = prod(a.shape[:-2])
+    right = map_with(build, b, [n if is_transposed else m], [*heads, m if is_transposed else n])
+    count = prod(a.shape[axis] for axis in heads)
     made = build.add(
-        MatMul(node.outputs[0], (left.tensor, right.tensor), heads=heads, transposed=is_transposed, factor=factor)
+        MatMul(node.outputs[0], (left.tensor, right.tensor), heads=count, transposed=is_transposed, factor=factor)
     )
-    return view_of(seen_as(made, a, [m, *batch, k], (*a.shape[:-1], b.shape[-1])))
+    return view_of(seen_as(made, a, [*shared, m, *heads, k], (*a.shape[:-1], b.shape[-1])))
 
 
 def _strides(view: Axes, axis: int) -> int:
     """The distance of neighbours along an axis."""
     return min((stride for _, stride in view.axes[axis]), default=0)
+
+
+def conv(build: Builder, node: Node) -> Value:
+    """Conv; of one axis as that of a map of one row."""
+    view, weight = read_view(build, node), build.required(node, 1)
+    if weight.ndim != 3:
+        return windows.conv(build, node)
+    source = in_one_row(build, map_with(build, view, [2], [1]))
+    (before, behind), (stride,), (dilation,) = (
+        node.attributes.get(name, usual) for name, usual in (("pads", (0, 0)), ("strides", (1,)), ("dilations", (1,)))
+    )
+    if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise UnsupportedError("a convolution over 1 axis with auto_pad, expected pads")
+    rows, padding = weight.transpose(0, 2, 1)[:, np.newaxis], (0, before, 0, behind)
+    bias, groups = build.constant(node, 2), node.attributes.get("group", 1)
+    made = windows.add_conv(build, source, node.outputs[0], rows, bias, (1, stride), padding, groups, (1, dilation))
+    return view_of(permuted(natural(made, (1, *made.shape[1:])), (0, 2, 1)))
 
 
 def softmax(build: Builder, node: Node) -> Value:
@@ -187,7 +207,9 @@ TOKENS: Mapping[str, Convert] = {
     "Add": add,
     "BatchNormalization": batch_norm,
     "Concat": concat,
+    "Conv": conv,
     "Div": divide,
+    "Expand": expand,
     "Flatten": reshape,
     "Gather": gather,
     "Gemm": linear,

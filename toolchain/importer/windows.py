@@ -19,7 +19,7 @@ def conv(build: Builder, node: Node) -> Value:
     """Conv: the weights' channels last, padding of more than the kernel by a layer of its own."""
     source, weight, bias = build.map(node), build.required(node, 1), build.constant(node, 2)
     if weight.ndim != 4:
-        raise UnsupportedError(f"a convolution over {weight.ndim - 2} axes, expected 2")
+        raise UnsupportedError(f"a convolution over {weight.ndim - 2} axes, expected 1 or 2")
     dilation, stride = _pair(node, "dilations"), _pair(node, "strides")
     padding = _padding(node, source, covered((weight.shape[2], weight.shape[3]), dilation), stride)
     channels_last, groups = weight.transpose(0, 2, 3, 1), _attribute(node, "group", 1)

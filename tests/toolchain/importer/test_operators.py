@@ -119,6 +119,37 @@ def halves(n: Nodes, x: str) -> None:
     n("Sub", n("Gather", parts, np.array(0), axis=0), n("Gather", parts, np.array(1), axis=0))
 
 
+def channel_attention(n: Nodes, x: str) -> str:
+    """ECA: a convolution along the channels."""
+    means = n("Reshape", n("GlobalAveragePool", x), integers(1, 1, -1))
+    gate = n("Sigmoid", n("Conv", means, values(1, 1, 3), pads=[1, 1]))
+    return n("Mul", x, n("Reshape", gate, integers(1, 6, 1, 1)))
+
+
+def separable_attention(n: Nodes, x: str) -> str:
+    """MobileViTv2: a context score for each of 24 positions of three parts, summed and spread over them."""
+    folded = n("Transpose", n("Reshape", x, integers(1, 6, 3, 3, 2, 4)), perm=[0, 1, 2, 4, 3, 5])
+    seen = n("Reshape", folded, integers(1, 6, 6, 12))
+    score = n("Softmax", n("Conv", seen, values(1, 6, 1, 1)), axis=-1)
+    context = n("ReduceSum", n("Mul", seen, score), integers(-1), keepdims=1)
+    return n("Mul", n("Relu", seen), n("Expand", context, integers(1, 6, 6, 12)))
+
+
+def relative_positions(n: Nodes, x: str) -> str:
+    """BoTNet: the columns of a product as distances, by padding and another shape, then repeated."""
+    rows = n("Transpose", n("Reshape", x, integers(6, 9, 8)), perm=[0, 1, 2])
+    flat = n("Flatten", n("Pad", n("MatMul", rows, values(8, 17)), integers(0, 0, 0, 0, 0, 1)), axis=1)
+    moved = n("Reshape", n("Pad", flat, integers(0, 0, 0, 8)), integers(6, 10, 17))
+    return n("Relu", n("Expand", n("Reshape", moved, integers(6, 1, 10, 17)), integers(6, 3, 10, 17)))
+
+
+def class_token(n: Nodes, x: str) -> str:
+    """A token of its own layer in front of the others."""
+    mean = n("Reshape", n("GlobalAveragePool", x), integers(1, 1, 6))
+    joined = n("Concat", mean, tokens(n, x), axis=1)
+    return n("LayerNormalization", joined, values(6), values(6), axis=-1, epsilon=1e-3)
+
+
 CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Abs": lambda n, x: n("Abs", x),
     "Gather of a token": lambda n, x: n("Gather", tokens(n, x), np.array(5, np.int64), axis=1),
@@ -140,6 +171,15 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
         "MatMul", heads(n, tokens(n, x), 0, 2, 1, 3), heads(n, tokens(n, x), 0, 2, 3, 1)
     ),
     "MatMul of attention": attention_of,
+    "MatMul of shared keys": lambda n, x: n(
+        "MatMul", heads(n, tokens(n, x), 0, 2, 1, 3), n("Reshape", n("GlobalAveragePool", x), integers(1, 1, 3, 2))
+    ),
+    "Concat of a token in front": class_token,
+    "Conv along channels": channel_attention,
+    "Expand of tokens": relative_positions,
+    "Gelu of a product": lambda n, x: gelu_of(n, n("Mul", x, n("Tanh", x))),
+    "Mul of scores": separable_attention,
+    "Pad of tokens in front": lambda n, x: n("Pad", tokens(n, x), integers(0, 1, 0, 0, 2, 0), number(1)),
     "Softmax inside": lambda n, x: n("Relu", n("Softmax", x, axis=1)),
     "Softmax of rows": lambda n, x: n("Relu", n("Softmax", x, axis=2)),
     "Transpose of rows and channels": lambda n, x: n("Relu", n("Transpose", x, perm=[0, 2, 1, 3])),
@@ -313,7 +353,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
 }
 
 
-def written(case: Callable[[Nodes, str], object], path: Path, opset: int = 14) -> Path:
+def written(case: Callable[[Nodes, str], object], path: Path, opset: int = 17) -> Path:
     nodes = Nodes()
     case(nodes, image(nodes))
     return nodes.write(path / "small.onnx", opset, (1, 3, 9, 8))
