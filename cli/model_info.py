@@ -8,7 +8,16 @@ from pathlib import Path
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.prove_float import prove_float
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, MultiLabel, Segmentation, task_name
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    DetectionLevel,
+    MultiLabel,
+    ObjectMasks,
+    ObjectPoints,
+    Segmentation,
+    task_name,
+)
 
 
 def task_values(model: Model) -> dict[str, object]:
@@ -36,6 +45,11 @@ def task_lines(model: Model) -> Iterator[str]:
                 f"at most {task.max_objects}"
             )
             yield from (_level_line(model, level) for level in task.levels)
+            match task.extras:
+                case ObjectPoints(names=names):
+                    yield f"points of each object: {', '.join(names)}"
+                case ObjectMasks(prototypes=name):
+                    yield f"masks of the objects: of prototypes {name}"
     for name, kind in zip(model.outputs, model.output_types, strict=True):
         yield f"output {name}: {'x'.join(map(str, kind.shape))}, {kind.bits} bits"
 
@@ -48,6 +62,8 @@ def _level_line(model: Model, level: DetectionLevel) -> str:
     )
     if level.objectness is not None:
         parts.append(f"objectness {level.objectness}")
+    if level.extras is not None:
+        parts.append(f"extras {level.extras}")
     if level.anchors:
         parts.append(f"anchors {' '.join(f'{across:g}x{down:g}' for across, down in level.anchors)}")
     return f"level {height}x{width}, stride {sides[0]:g}x{sides[1]:g}: {', '.join(parts)}"

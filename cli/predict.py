@@ -27,13 +27,16 @@ from edgemeta.model.tasks import (
     Embedding,
     Keypoints,
     MultiLabel,
+    ObjectMasks,
+    ObjectPoints,
     Raw,
     Segmentation,
 )
 from edgemeta.plugins.api import Session
 from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.plugins.preprocess import make_preprocessor
-from edgemeta.tasks.keypoints import points_in_frame
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.keypoints import Keypoint, points_in_frame
 from edgemeta.tasks.results import Result, reader
 from edgemeta.tasks.segmentation import in_picture
 from edgemeta.tasks.tiles import in_frame
@@ -198,21 +201,11 @@ def _json(file: str, model: Model, result: Result) -> str:
     entry: dict[str, object] = {"image": file}
     match model.task:
         case Detection():
-            entry["objects"] = [
-                {"label": each.label, "score": round(each.score, 6), "box": [round(side, 2) for side in each.box]}
-                for each in result.objects
-            ]
+            entry["objects"] = [_object(model.task, each) for each in result.objects]
         case Embedding():
             entry["embedding"] = [round(number, 6) for number in result.embedding]
         case Keypoints():
-            entry["keypoints"] = [
-                {
-                    "name": each.name,
-                    "point": [round(each.x, 2), round(each.y, 2)],
-                    "score": None if each.score is None else round(each.score, 6),
-                }
-                for each in result.points
-            ]
+            entry["keypoints"] = _points(result.points)
         case Raw():
             entry["outputs"] = {each.name: {"shape": each.shape, "values": each.values} for each in result.numbers}
         case _:
@@ -220,6 +213,29 @@ def _json(file: str, model: Model, result: Result) -> str:
             if isinstance(model.task, Classification):
                 entry["unknown"] = result.unknown
     return json.dumps(entry)
+
+
+def _object(task: Detection, found: Object) -> dict[str, object]:
+    """An object, with its points or its outline where the model gives them."""
+    box = {"label": found.label, "score": round(found.score, 6), "box": [round(side, 2) for side in found.box]}
+    match task.extras:
+        case ObjectPoints():
+            return {**box, "keypoints": _points(found.keypoints)}
+        case ObjectMasks():
+            return {**box, "outline": [[round(x, 2), round(y, 2)] for x, y in found.outline]}
+        case None:
+            return box
+
+
+def _points(points: Sequence[Keypoint]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": each.name,
+            "point": [round(each.x, 2), round(each.y, 2)],
+            "score": None if each.score is None else round(each.score, 6),
+        }
+        for each in points
+    ]
 
 
 def _heads(model: Model) -> tuple[str, ...]:
@@ -238,12 +254,15 @@ def _heads(model: Model) -> tuple[str, ...]:
 
 
 def _table(file: str, model: Model, result: Result) -> Iterator[str]:
-    """A row for each label or object, the image named in the first."""
+    """A row for each label or object, and below it for each of its points; the image is named in the first."""
     rows: list[tuple[str, ...]] = [(label, f"{score:.1%}") for label, score in result.labels]
-    rows += [(each.label, f"{each.score:.1%}", *(f"{side:.0f}" for side in each.box)) for each in result.objects]
+    for each in result.objects:
+        rows.append((each.label, f"{each.score:.1%}", *(f"{side:.0f}" for side in each.box)))
+        for name, x, y, score in each.keypoints:
+            rows.append((f"· {name}", "" if score is None else f"{score:.1%}", f"{x:.0f}", f"{y:.0f}"))
     if isinstance(model.task, Embedding):
         rows = [(f"{len(result.embedding)} numbers: {_first([round(each, 3) for each in result.embedding])}",)]
-    rows += [(each.name, f"{each.x:.0f}", f"{each.y:.0f}") for each in result.points]
+    rows += [(point.name, f"{point.x:.0f}", f"{point.y:.0f}") for point in result.points]
     rows += [(f"{each.name} {_first(each.values)}",) for each in result.numbers]
     for number, row in enumerate(rows or [("unknown" if result.unknown else "none",)]):
         name = "" if number else file

@@ -21,6 +21,8 @@ from edgemeta.model.tasks import (
     Embedding,
     Keypoints,
     MultiLabel,
+    ObjectMasks,
+    ObjectPoints,
     Raw,
     Rejection,
     Segmentation,
@@ -130,11 +132,15 @@ def _prove_segmentation(task: Segmentation, outputs: Mapping[str, Shape]) -> Non
 
 
 def _prove_keypoints(task: Keypoints, outputs: Mapping[str, Shape]) -> None:
-    require_between(len(task.names), 1, MAX_KEYPOINTS, "the number of keypoints")
-    for name in task.names:
-        require_text(name, "a name of a keypoint")
-    require(len(set(task.names)) == len(task.names), "a name of a keypoint occurs more than once")
+    _prove_names(task.names)
     _prove_vector(task, outputs, len(task.names) * len(task.layout), f"{', '.join(task.layout)} of each point")
+
+
+def _prove_names(names: tuple[str, ...]) -> None:
+    require_between(len(names), 1, MAX_KEYPOINTS, "the number of keypoints")
+    for name in names:
+        require_text(name, "a name of a keypoint")
+    require(len(set(names)) == len(names), "a name of a keypoint occurs more than once")
 
 
 def _prove_raw(task: Raw, outputs: Mapping[str, Shape]) -> None:
@@ -162,22 +168,43 @@ def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:
     require(len(task.levels) > 0, "a detection has no levels")
     gated = [level.objectness is not None for level in task.levels]
     require(all(gated) or not any(gated), "some levels of a detection have objectness, expected all or none")
-    named = [name for level in task.levels for name in (level.boxes, level.objectness, level.classes) if name]
-    for name in named:
-        require(name in shapes, f"{shown(name)} of a detection's level is not an output")
-    require(sorted(named) == sorted(shapes), "the levels of a detection do not name each output exactly once")
+    for name in task.outputs:
+        require(name in shapes, f"{shown(name)} of a detection is not an output")
+    require(sorted(task.outputs) == sorted(shapes), "a detection does not name each output exactly once")
+    extras = _prove_extras(task, shapes)
     require_between(task.bins, 2, MAX_BINS, "the number of bins")
     require_between(task.origin, 0.0, 1.0, "the origin")
     for factor in (*task.variances, *task.powers):
         require_between(factor, MIN_FACTOR, MAX_FACTOR, "a variance or power")
     is_gated = not task.softmax or (all(gated) and not task.background)
     require(is_gated, "scores by softmax have no objectness beside them, or a background")
-    cells = sum(_prove_level(level, task, shapes) for level in task.levels)
+    cells = sum(_prove_level(level, task, shapes, extras) for level in task.levels)
     require(cells <= MAX_CELLS, f"a detection has {cells} cells, expected at most {MAX_CELLS}")
 
 
-def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Shape]) -> int:
-    """Check the outputs of a level; returns its number of cells times anchors."""
+def _prove_extras(task: Detection, shapes: Mapping[str, Shape]) -> int:
+    """Check what objects have beside their boxes; returns how many numbers of a cell and anchor these are."""
+    has_extras = task.extras is not None
+    require(
+        all((level.extras is not None) == has_extras for level in task.levels),
+        "the levels of a detection have extras if it says what these are, expected both or neither",
+    )
+    match task.extras:
+        case ObjectPoints(names=names, layout=layout) as points:
+            _prove_names(names)
+            require_between(points.origin, 0.0, 1.0, "the origin of points")
+            require_between(points.factor, MIN_FACTOR, MAX_FACTOR, "the factor of points")
+            return len(names) * len(layout)
+        case ObjectMasks(prototypes=name):
+            height, width, channels = shapes[name]
+            require(height * width <= MAX_CELLS, f"the prototypes have {height * width} cells, at most {MAX_CELLS}")
+            return channels
+        case None:
+            return 0
+
+
+def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Shape], extras: int) -> int:
+    """Check the outputs of a level, of so many extra numbers; returns its number of cells times anchors."""
     anchors = len(level.anchors)
     if task.decoding in WITHOUT_ANCHORS:
         require(not anchors, f"a level has anchors, which the decoding {task.decoding!r} does not use")
@@ -197,6 +224,7 @@ def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Sh
         level.boxes: box * anchors,
         level.classes: (len(task.labels) + task.background) * anchors,
         level.objectness: anchors,
+        level.extras: extras * anchors,
     }
     for name, channels in expected.items():
         if name is not None:

@@ -111,6 +111,7 @@ class DetectionLevel:
 
     boxes: name of the output (H, W, 4 A), or (H, W, 4 bins A) for "yolov8"; None for "cells". objectness: of the output
     (H, W, A), or None. classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
+    extras: of the output (H, W, A E) with what belongs to an object beside its box (`Detection.extras`), or None.
     anchors: width and height of each anchor in pixels of the input; empty: one with the sides of the stride.
     stride: (sx, sy), pixels of the input from one cell to the next; None: the input's width and height divided by the
     grid's.
@@ -121,6 +122,39 @@ class DetectionLevel:
     objectness: str | None = None
     anchors: tuple[tuple[float, float], ...] = ()
     stride: tuple[float, float] | None = None
+    extras: str | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Its outputs: boxes, objectness, classes, extras."""
+        return tuple(name for name in (self.boxes, self.objectness, self.classes, self.extras) if name is not None)
+
+
+@dataclass(frozen=True)
+class ObjectPoints:
+    """K named points of each object, such as the joints of a person: E = K len(layout) numbers.
+
+    Numbers t of a point in a cell (x, y) give ((x + o) sx + f t0 ux, (y + o) sy + f t1 uy) in pixels of the input, o
+    being the `origin`, f the `factor`, (sx, sy) the level's stride, and (ux, uy) that or the anchor's sides, by `unit`.
+    With "xys" its score is sigmoid(t2). A point may lie outside of the box.
+    """
+
+    names: tuple[str, ...]
+    layout: Literal["xy", "xys"] = "xy"
+    origin: float = 0.5
+    factor: float = 1.0
+    unit: Literal["stride", "anchor"] = "stride"
+
+
+@dataclass(frozen=True)
+class ObjectMasks:
+    """The shape of each object: E coefficients of one output's channels.
+
+    prototypes: name of the output (H, W, E), a grid of cells over the whole input. A cell belongs to an object if the
+    sum over its channels of coefficient times prototype is above 0, and if it is inside of the object's box.
+    """
+
+    prototypes: str
 
 
 Decoding: TypeAlias = Literal[
@@ -135,7 +169,7 @@ WITHOUT_ANCHORS: frozenset[Decoding] = frozenset(["yolox", "cells"])
 
 @dataclass(frozen=True)
 class Detection:
-    """Objects with boxes. The model's outputs are those of the levels, each once.
+    """Objects with boxes. The model's outputs are those of the levels, each once, then the prototypes of masks.
 
     decoding: how the numbers t of a cell (x, y) become a box in pixels of the input, (sx, sy) being the level's stride,
     aw, ah the anchor's sides, o the `origin` and u, v the `variances`:
@@ -164,6 +198,8 @@ class Detection:
     levels, rows, columns and anchors. One without an area inside of the input is left out, and one whose intersection
     over union with a better object of its label exceeds overlap_threshold. At most max_objects remain. Their boxes are
     then clipped to the input.
+
+    extras: what each object has beside its box, from the numbers of its cell and anchor in the extras of its level.
     """
 
     labels: tuple[str, ...]
@@ -179,6 +215,13 @@ class Detection:
     variances: tuple[float, float] = (0.1, 0.2)
     softmax: bool = False
     powers: tuple[float, float] = (1.0, 1.0)
+    extras: ObjectPoints | ObjectMasks | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that it reads."""
+        of_levels = tuple(name for level in self.levels for name in level.outputs)
+        return (*of_levels, self.extras.prototypes) if isinstance(self.extras, ObjectMasks) else of_levels
 
 
 Task: TypeAlias = Classification | MultiLabel | Detection | Embedding | Segmentation | Keypoints | Raw

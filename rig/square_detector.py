@@ -16,7 +16,7 @@ from edgemeta.model.file import save
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import AveragePool, Conv, Multiplier, TensorType
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.model.tasks import Detection, DetectionLevel, ObjectMasks, ObjectPoints
 from edgemeta.model.weights import FixedWeights
 
 COLUMNS, ROWS, SIDE = 8, 6, 16
@@ -29,8 +29,14 @@ Squares: TypeAlias = Mapping[tuple[int, int], str]
 """Colour of each coloured cell (column, row)."""
 
 
-def square_detector(labels: tuple[str, ...] = tuple(COLOURS)) -> Model:
-    """The model, proved; labels: those of red, green and blue, then any number that are never found."""
+def square_detector(
+    labels: tuple[str, ...] = tuple(COLOURS), extras: ObjectPoints | ObjectMasks | None = None
+) -> Model:
+    """The model, proved; labels: those of red, green and blue, then any number that are never found.
+
+    extras: "xys" points, of score sigmoid(2), at a quarter of the cell's height, from its left to its right side; or
+    masks that are the red cells.
+    """
     grid = (ROWS, COLUMNS)
     pixels = TensorType((ROWS * SIDE, COLUMNS * SIDE, 3), signed=False, scale=1 / 256)
     means = TensorType((*grid, 3), signed=False, scale=1 / 256)
@@ -41,16 +47,25 @@ def square_detector(labels: tuple[str, ...] = tuple(COLOURS)) -> Model:
     biases = np.full(len(labels), -20 * 256, np.int32)
     biases[:3] = -8 * 256
     box = np.array([128, 128, 0, 0], np.int32)  # the middle of the cell, its own size
+    layers = [
+        _by_cell("classes", weights, biases),
+        _by_cell("boxes", np.zeros((4, 1, 1, 3), np.int8), box),
+    ]
+    if isinstance(extras, ObjectPoints):
+        count = len(extras.names)
+        along = np.linspace(0, 255, count).astype(np.int32)
+        places = np.stack([along, np.full(count, 64, np.int32), np.full(count, 512, np.int32)], axis=1)
+        layers.append(_by_cell("extras", np.zeros((3 * count, 1, 1, 3), np.int8), places.ravel()))
+    elif extras is not None:
+        layers.append(_by_cell("extras", np.zeros((1, 1, 1, 3), np.int8), np.array([256], np.int32)))
+        layers.append(_by_cell(extras.prototypes, weights[:1], biases[:1]))
+    level = DetectionLevel("boxes", "classes", extras=None if extras is None else "extras")
     model = Model(
         "squares",
         pixels,
-        (
-            AveragePool("cells", "input", means, kernel=(SIDE, SIDE), stride=(SIDE, SIDE), requantize=mean),
-            _by_cell("classes", weights, biases),
-            _by_cell("boxes", np.zeros((4, 1, 1, 3), np.int8), box),
-        ),
-        ("classes", "boxes"),
-        Detection(labels, "yolox", (DetectionLevel("boxes", "classes"),)),
+        (AveragePool("cells", "input", means, kernel=(SIDE, SIDE), stride=(SIDE, SIDE), requantize=mean), *layers),
+        tuple(layer.name for layer in layers),
+        Detection(labels, "yolox", (level,), extras=extras),
         Preprocessing("full", "rgb", np.arange(256, dtype=np.uint8)[np.newaxis]),
     )
     prove(model)
@@ -62,9 +77,11 @@ def _by_cell(name: str, weights: NDArray[np.int8], biases: NDArray[np.int32]) ->
     return Conv(name, "cells", kind, weights=FixedWeights(weights, 8, np.array([1.0])), bias=biases)
 
 
-def save_square_detector(path: Path, labels: tuple[str, ...] = tuple(COLOURS)) -> Path:
+def save_square_detector(
+    path: Path, labels: tuple[str, ...] = tuple(COLOURS), extras: ObjectPoints | ObjectMasks | None = None
+) -> Path:
     """Write the model's file and return its path."""
-    save(square_detector(labels), path)
+    save(square_detector(labels, extras), path)
     return path
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from edgemeta.model.preprocess import Placement, Rectangle
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import areas, intersections
+from edgemeta.tasks.keypoints import Keypoint
 
 MAX_OVERLAP = 0.9
 """Greatest share of a tile's side that it has in common with the next one."""
@@ -35,17 +36,24 @@ def _spread(length: int, count: int, overlap: float) -> tuple[list[int], int]:
 
 
 def in_frame(objects: Iterable[Object], placement: Placement, tile: Rectangle | None = None) -> tuple[Object, ...]:
-    """Objects with boxes in pixels of the frame, clipped to it; those without an area in it are left out.
+    """Objects in pixels of the frame, clipped to it; those whose box has no area in it are left out.
 
     placement: where the input lies in the frame, or in the tile, which then lies in the frame.
     """
     left, top = (tile.left, tile.top) if tile else (0, 0)
-    moved = []
+
+    def moved(x: float, y: float) -> tuple[float, float]:
+        across, down, _, _ = placement.to_frame((x, y, x, y))
+        return across + left, down + top
+
+    found = []
     for each in objects:
-        x0, y0, x1, y1 = placement.to_frame(each.box)
+        x0, y0, x1, y1 = *moved(*each.box[:2]), *moved(*each.box[2:])
         if x0 < x1 and y0 < y1:
-            moved.append(each._replace(box=(x0 + left, y0 + top, x1 + left, y1 + top)))
-    return tuple(moved)
+            points = tuple(Keypoint(name, *moved(x, y), score) for name, x, y, score in each.keypoints)
+            corners = tuple(moved(x, y) for x, y in each.outline)
+            found.append(Object(each.label, each.score, (x0, y0, x1, y1), points, corners))
+    return tuple(found)
 
 
 def merge(

@@ -248,7 +248,8 @@ def colour_of(label: str) -> tuple[int, int, int]:
 def with_boxes(picture: DemoPicture, width: int, height: int) -> Pixels:
     """Return the whole picture, RGB, as large as fits into width x height pixels, an even number high, with its boxes.
 
-    The outline of a box is one pixel wide and lies on the pixels of its edges; worse objects are drawn first.
+    The outline of a box is one pixel wide and lies on the pixels of its edges; worse objects are drawn first. The mask
+    of an object is drawn by its outline, its keypoints as points that are white.
     """
     scale = min(width / picture.pixels.shape[1], height / picture.pixels.shape[0])
     wide = max(1, round(scale * picture.pixels.shape[1]))
@@ -259,4 +260,9 @@ def with_boxes(picture: DemoPicture, width: int, height: int) -> Pixels:
         corner = int(left * wide), int(top * high)
         opposite = max(corner[0], round(right * wide) - 1), max(corner[1], round(bottom * high) - 1)
         cv2.rectangle(drawn, corner, opposite, colour_of(each.label), 1)
+        corners = [(min(int(x * wide), wide - 1), min(int(y * high), high - 1)) for x, y in each.outline_relative or ()]
+        if corners:
+            cv2.polylines(drawn, [np.array(corners, np.int32)], True, colour_of(each.label), 1)
+        for x, y in (point.point_relative for point in each.keypoints or () if point.is_seen):
+            drawn[min(int(y * high), high - 1), min(int(x * wide), wide - 1)] = 255
     return np.asarray(drawn, np.uint8)

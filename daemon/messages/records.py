@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from edgemeta.model.tasks import TaskName
+from edgemeta.tasks.detection.outlines import MAX_CORNERS
 
 SCHEMA_VERSION: Literal[2] = 2
 
@@ -70,6 +71,23 @@ class LabelScore(Part):
 Box = tuple[float, float, float, float]
 
 
+Point = tuple[float, float]
+
+
+class FoundKeypoint(Part):
+    """One named point."""
+
+    name: str = Field(description="Name of the point.")
+    point: Point = Field(description="x and y in pixels of the classified picture, as boxes are.")
+    point_relative: Point = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
+    score: float | None = Field(ge=0, le=1, description="How certain the model is; null where it has no scores.")
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is drawn: the score is at least one half, or there is none."""
+        return self.score is None or self.score >= 0.5
+
+
 class FoundObject(Part):
     """One object with its box."""
 
@@ -81,18 +99,15 @@ class FoundObject(Part):
     )
     box_relative: Box = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
     zones: list[str] = Field(description="The zones of the camera in which it stands: the middle of its lower edge.")
-
-
-Point = tuple[float, float]
-
-
-class FoundKeypoint(Part):
-    """One named point."""
-
-    name: str = Field(description="Name of the point.")
-    point: Point = Field(description="x and y in pixels of the classified picture, as boxes are.")
-    point_relative: Point = Field(description="The same as fractions 0 to 1 of that picture's width and height.")
-    score: float | None = Field(ge=0, le=1, description="How certain the model is; null where it has no scores.")
+    keypoints: list[FoundKeypoint] | None = Field(
+        default=None, description="Its points, in the order of the model; null where the model gives none."
+    )
+    outline_relative: list[Point] | None = Field(
+        default=None,
+        max_length=MAX_CORNERS,
+        description="Corners of a polygon around it, clockwise, as fractions 0 to 1 of that picture's width and "
+        "height: the largest part of its mask, empty where it has none; null where the model gives no masks.",
+    )
 
 
 MAX_SIDE = 64

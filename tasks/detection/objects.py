@@ -9,19 +9,26 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import Box
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Detection
 from edgemeta.tasks.detection.boxes import Cells, clipped, decode, has_area
+from edgemeta.tasks.detection.extras import Corners, ExtrasReader
 from edgemeta.tasks.detection.level import NONE, Candidates, Indices, Level, Outputs
 from edgemeta.tasks.detection.suppress import suppress
+from edgemeta.tasks.keypoints import Keypoint
 from edgemeta.tasks.numbers import Float64, JoinedOutput, limited, softmax
 
 _FIRST = np.zeros(1, np.int64)
 
 
 class Object(NamedTuple):
-    """An object. score: 0 .. 1. box: x0, y0, x1, y1 in pixels of the network's input, inside of it."""
+    """An object. score: 0 .. 1. box: x0, y0, x1, y1 in pixels of the network's input, inside of it.
+
+    keypoints, outline: where the detection gives them, in the same pixels; see `tasks.detection.extras`.
+    """
 
     label: str
     score: float
     box: Box
+    keypoints: tuple[Keypoint, ...] = ()
+    outline: Corners = ()
 
 
 class Detector:
@@ -37,6 +44,7 @@ class Detector:
         self._levels = [Level(model, task, level, self._least) for level in task.levels]
         self._cells = Cells.joined([level.cells for level in self._levels])
         self._starts = np.cumsum([0, *(len(level.cells.place) for level in self._levels)])
+        self._extras = ExtrasReader(model, task, self._cells, self._starts)
         self._scores = None if task.background else JointScores(task, self._levels)
 
     def objects(self, outputs: Outputs) -> tuple[Object, ...]:
@@ -61,10 +69,11 @@ class Detector:
         order = order[has_area(inside[order])]
         kept = order[suppress(boxes[order], labels[order], self._task.overlap_threshold, self._task.max_objects)]
         names, corners = self._task.labels, inside[kept].tolist()
+        extras = self._extras.read(outputs, rows[kept], inside[kept])
         return tuple(
-            Object(names[label], score, (x0, y0, x1, y1))
-            for label, score, (x0, y0, x1, y1) in zip(
-                labels[kept].tolist(), scores[kept].tolist(), corners, strict=True
+            Object(names[label], score, (x0, y0, x1, y1), *beside)
+            for label, score, (x0, y0, x1, y1), beside in zip(
+                labels[kept].tolist(), scores[kept].tolist(), corners, extras, strict=True
             )
         )
 

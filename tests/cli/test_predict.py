@@ -182,6 +182,28 @@ def test_keypoints(lines_of, photo: Path, tmp_path: Path) -> None:
     assert all(0 <= each["score"] <= 1 for each in entry["keypoints"])
 
 
+@pytest.mark.parametrize("decoding", ["yolov8 with points", "yolox with masks"])
+def test_what_objects_have_beside_boxes(lines_of, photo: Path, tmp_path: Path, decoding: str) -> None:
+    model = detection_model(decoding, score_threshold=0.01)
+    path = stored(model, tmp_path)
+    (entry,) = lines_of(path, photo)
+    expected = expected_of(model, photo).objects
+    assert expected
+    for each, found in zip(expected, entry["objects"], strict=True):
+        assert [round(side, 2) for side in each.box] == found["box"]
+        if "points" in decoding:
+            assert [[point["name"], *point["point"]] for point in found["keypoints"]] == [
+                [name, round(x, 2), round(y, 2)] for name, x, y, _ in each.keypoints
+            ]
+            assert all(0 <= point["score"] <= 1 for point in found["keypoints"])
+        else:
+            assert found["outline"] == [[round(x, 2), round(y, 2)] for x, y in each.outline]
+    lines = CliRunner().invoke(predict, [str(path), str(photo)]).output.splitlines()
+    named = [line for line in lines if "· nose" in line or "· tail" in line]
+    assert len(named) == sum(len(each.keypoints) for each in expected)
+    assert max(map(len, lines)) <= 80
+
+
 def test_raw_outputs(lines_of, photo: Path, tmp_path: Path) -> None:
     model = vector_model(Raw(("angles",)), 6)
     path = stored(model, tmp_path)

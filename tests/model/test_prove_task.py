@@ -147,12 +147,12 @@ WRONG: dict[str, tuple[Callable[[], Model], str]] = {
     "no levels": (lambda: with_task(GRID, levels=()), "a detection has no levels"),
     "an unknown output": (
         lambda: with_level(GRID, boxes="nowhere"),
-        "'nowhere' of a detection's level is not an output",
+        "'nowhere' of a detection is not an output",
     ),
-    "an output twice": (lambda: with_level(GRID, objectness=LEVEL.boxes), "do not name each output exactly once"),
+    "an output twice": (lambda: with_level(GRID, objectness=LEVEL.boxes), "does not name each output exactly once"),
     "an output unused": (
         lambda: with_task(replace(GRID, outputs=GRID.outputs), levels=GRID.task.levels[:1]),  # type: ignore[union-attr]
-        "do not name each output exactly once",
+        "does not name each output exactly once",
     ),
     "objectness of one level": (
         lambda: with_level(GRID, objectness=None),

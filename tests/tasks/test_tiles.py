@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from edgemeta.model.preprocess import Placement, Rectangle
 from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.keypoints import Keypoint
 from edgemeta.tasks.tiles import MAX_OVERLAP, best_labels, cut, in_frame, merge
 
 
@@ -34,6 +35,16 @@ def test_two_by_two() -> None:
     assert tiles == tuple(Rectangle(top, left, 50, 100) for top in (0, 50) for left in (0, 100))
     third = cut(Rectangle(10, 20, 90, 180), 2, 1, 0.2)
     assert third == (Rectangle(10, 20, 50, 180), Rectangle(50, 20, 50, 180))
+
+
+def test_points_and_outlines_go_with_their_object() -> None:
+    """An input of half the tile's size; what is outside of the tile is moved to its edge."""
+    placement = Placement(2.0, 2.0, 0.0, 10.0, 100, 80)
+    found = Object("a", 0.5, (1.0, 2.0, 3.0, 4.0), (Keypoint("nose", 5.0, -50.0, 0.25),), ((1.0, 2.0), (3.0, 99.0)))
+    (moved,) = in_frame([found], placement, Rectangle(7, 11, 100, 80))
+    assert moved.box == (13.0, 21.0, 17.0, 25.0)
+    assert moved.keypoints == (Keypoint("nose", 21.0, 7.0, 0.25),)
+    assert moved.outline == ((13.0, 21.0), (17.0, 107.0))
 
 
 def test_wrong_numbers_are_refused() -> None:

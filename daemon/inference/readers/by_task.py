@@ -1,6 +1,6 @@
 """The reader for a model's task: it joins the results of a frame's tiles and names them as the config says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -18,13 +18,15 @@ from edgemeta.model.tasks import (
     Embedding,
     Keypoints,
     MultiLabel,
+    ObjectMasks,
+    ObjectPoints,
     Raw,
     Segmentation,
 )
 from edgemeta.plugins.api import Outputs
 from edgemeta.tasks.classification import logits_of, unknown
 from edgemeta.tasks.detection.objects import Object
-from edgemeta.tasks.keypoints import points_in_frame
+from edgemeta.tasks.keypoints import Keypoint, points_in_frame
 from edgemeta.tasks.results import reader
 from edgemeta.tasks.segmentation import NO_LABEL, in_picture, runs
 from edgemeta.tasks.tiles import best_labels, in_frame, merge
@@ -141,19 +143,21 @@ def _keypoint_reader(model: Model) -> Reader:
 
     def read(outputs: Outputs, picture: Picture) -> Reading:
         points = points_in_frame(decode(tiles_of(outputs)[0]).points, picture.placements[0])
-        return Reading(
-            keypoints=[
-                {
-                    "name": each.name,
-                    "point": (round(each.x, 1), round(each.y, 1)),
-                    "point_relative": (round(each.x / picture.width, 5), round(each.y / picture.height, 5)),
-                    "score": None if each.score is None else round(each.score, 6),
-                }
-                for each in points
-            ]
-        )
+        return Reading(keypoints=_point_fields(points, picture))
 
     return read
+
+
+def _point_fields(points: Iterable[Keypoint], picture: Picture) -> list[Fields]:
+    return [
+        {
+            "name": each.name,
+            "point": (round(each.x, 1), round(each.y, 1)),
+            "point_relative": (round(each.x / picture.width, 5), round(each.y / picture.height, 5)),
+            "score": None if each.score is None else round(each.score, 6),
+        }
+        for each in points
+    ]
 
 
 def _raw_reader(model: Model) -> Reader:
@@ -179,13 +183,13 @@ def detection_reader(model: Model, task: Detection, settings: CameraSettings) ->
             for one, tile, placement in zip(tiles_of(outputs), picture.tiles, picture.placements, strict=True)
         ]
         objects = tiles[0] if len(tiles) == 1 else merge(tiles, task.overlap_threshold, task.max_objects)
-        fields = (_fields(names[each.label], each, picture, settings) for each in objects)
+        fields = (_fields(names[each.label], each, task, picture, settings) for each in objects)
         return Reading(objects=[each for each in fields if each is not None])
 
     return read
 
 
-def _fields(label: str, found: Object, picture: Picture, settings: CameraSettings) -> Fields | None:
+def _fields(label: str, found: Object, task: Detection, picture: Picture, settings: CameraSettings) -> Fields | None:
     """The fields of an object; None where the config leaves it out."""
     x0, y0, x1, y1 = found.box
     left, top, right, bottom = x0 / picture.width, y0 / picture.height, x1 / picture.width, y1 / picture.height
@@ -200,6 +204,12 @@ def _fields(label: str, found: Object, picture: Picture, settings: CameraSetting
         "box": (round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1)),
         "box_relative": (round(left, 5), round(top, 5), round(right, 5), round(bottom, 5)),
         "zones": zones_of(label, ((left + right) / 2, bottom), settings.zones),
+        "keypoints": _point_fields(found.keypoints, picture) if isinstance(task.extras, ObjectPoints) else None,
+        "outline_relative": (
+            [(round(x / picture.width, 5), round(y / picture.height, 5)) for x, y in found.outline]
+            if isinstance(task.extras, ObjectMasks)
+            else None
+        ),
     }
 
 

@@ -1,4 +1,4 @@
-// Boxes of objects, outlines of zones and cells with labels over a picture, at the same scale as the picture.
+// Boxes, points and masks of objects, outlines of zones and cells with labels over a picture, at the same scale as the picture.
 
 import { colour } from "./chart.js";
 import { percent } from "./format.js";
@@ -22,8 +22,13 @@ export class Overlay {
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
     this.cells.remove();
     if (segments !== null) this.root.prepend(paint(this.cells, segments, labels));
-    this.outlines.replaceChildren(...Object.values(zones).map(outline));
-    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)), ...keypoints.map(dot));
+    const points = [keypoints, ...objects.map((object) => object.keypoints ?? [])];
+    this.outlines.replaceChildren(
+      ...Object.values(zones).map((corners) => outline("polygon", corners)),
+      ...objects.flatMap((object) => mask(object, labels)),
+      ...points.flatMap(limbs),
+    );
+    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)), ...points.flat().filter(isSeen).map(dot));
   }
 
   hide() {
@@ -53,10 +58,37 @@ function paint(canvas, segments, labels) {
   return canvas;
 }
 
-function outline(corners) {
-  const polygon = document.createElementNS(SVG, "polygon");
-  polygon.setAttribute("points", corners.map(([x, y]) => `${UNITS * x},${UNITS * y}`).join(" "));
-  return polygon;
+// shape: "polygon", or "polyline", which is open.
+function outline(shape, corners, className = "") {
+  const drawn = document.createElementNS(SVG, shape);
+  drawn.setAttribute("points", corners.map(([x, y]) => `${UNITS * x},${UNITS * y}`).join(" "));
+  drawn.setAttribute("class", className);
+  return drawn;
+}
+
+function mask({ label, outline_relative: corners }, labels) {
+  if (!corners?.length) return [];
+  const polygon = outline("polygon", corners, "mask");
+  polygon.style.setProperty("--colour", colour(label, labels));
+  return [polygon];
+}
+
+const isSeen = ({ score }) => score === null || score >= 0.5;
+
+// Chains of the 17 points of COCO.
+const LIMBS = [
+  ["nose", "left eye", "left ear"], ["nose", "right eye", "right ear"],
+  ["left wrist", "left elbow", "left shoulder", "right shoulder", "right elbow", "right wrist"],
+  ["left shoulder", "left hip", "left knee", "left ankle"], ["right shoulder", "right hip", "right knee", "right ankle"],
+  ["left hip", "right hip"],
+];
+
+// Lines between the points of a body that are seen; none where not all of them have names.
+function limbs(points) {
+  const named = new Map(points.map((point) => [point.name, point]));
+  if (!LIMBS.flat().every((name) => named.has(name))) return [];
+  const pairs = LIMBS.flatMap((limb) => limb.slice(1).map((name, at) => [named.get(limb[at]), named.get(name)]));
+  return pairs.filter((pair) => pair.every(isSeen)).map((pair) => outline("polyline", pair.map((end) => end.point_relative), "limb"));
 }
 
 // The name stands at the zone's topmost corner.

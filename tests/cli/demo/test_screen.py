@@ -10,6 +10,7 @@ from edgemeta.cli.demo.pixels import DemoPicture, drawn, free_port, from_page
 from edgemeta.cli.demo.run import truth_of
 from edgemeta.cli.demo.screen import colour_of, with_boxes
 from edgemeta.cli.demo.tally import Arrival, Tally
+from edgemeta.daemon.messages.records import FoundKeypoint
 from edgemeta.plugins.drawn.show import SCENES, Show
 
 rich_console = pytest.importorskip("rich.console", reason="needs rich: pip install 'edgemeta[demo]'")
@@ -125,6 +126,23 @@ def test_objects_are_drawn_into_the_whole_picture_and_listed(
     text = "\n".join(lines)
     for part in ("a car of a lo", "person", "90%", "present  30 person", "9,000", "yolox"):
         assert part in text
+
+
+def test_points_and_masks_of_objects_are_drawn(objects_arrival: MakeFrame) -> None:
+    tally = Tally()
+    tally.add(objects_arrival(1, ("a", 0.9, (0.0, 0.0, 1.0, 1.0))))
+    assert tally.frame is not None
+    (found,) = tally.frame.objects or ()
+    points = [
+        FoundKeypoint(name=name, point=(0, 0), point_relative=place, score=score)
+        for name, place, score in (("seen", (0.5, 0.25), None), ("hidden", (0.25, 0.5), 0.4), ("edge", (1.0, 1.0), 0.9))
+    ]
+    corners = [(0.25, 0.25), (0.75, 0.25), (0.75, 0.75)]
+    found = found.model_copy(update={"keypoints": points, "outline_relative": corners})
+    drawn_picture = with_boxes(DemoPicture(np.full((40, 40, 3), 40, np.uint8), [found]), 40, 40)
+    assert np.argwhere((drawn_picture == 255).all(axis=2)).tolist() == [[10, 20], [39, 39]]
+    assert (drawn_picture[25, 25] == colour_of("a")).all()
+    assert (drawn_picture[30, 15] == 40).all()
 
 
 def test_other_tasks_have_a_screen(frame_arrival: MakeFrame) -> None:

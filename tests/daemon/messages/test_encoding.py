@@ -50,6 +50,8 @@ def frame() -> Fields:
                 "box": (1.5, 2.0, 30.25, 40.0),
                 "box_relative": (0.1, 0.2, 0.3, 0.4),
                 "zones": ["yard"],
+                "keypoints": [{"name": "nose", "point": (1.5, 2.0), "point_relative": (0.1, 0.2), "score": 0.5}],
+                "outline_relative": [(0.1, 0.2), (0.3, 0.2), (0.3, 0.4)],
             }
         ],
         "embedding": [0.6, -0.8],

@@ -17,10 +17,12 @@ from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
 from edgemeta.model.tasks import (
     Keypoints,
+    ObjectPoints,
     Raw,
     Segmentation,
 )
 from edgemeta.tasks.results import RawReader
+from rig.square_detector import SIDE, square_detector, squares_picture
 from tests.daemon.conftest import broker_keys, colour_model
 from tests.daemon.service.test_plan import lines_of
 from tests.tasks.models import colour_map_model
@@ -103,6 +105,15 @@ def test_keypoints_are_points_of_the_picture(frame_of: Serve, subscriber: Any) -
     }
     assert (frame["labels"], frame["objects"], frame["outputs"]) == ([], None, None)
     assert "confidence_yard" not in subscriber.wait("/config")[0].json["cmps"]
+
+
+def test_objects_have_points(frame_of: Serve) -> None:
+    frame = frame_of(square_detector(extras=ObjectPoints(("tip",), "xys", 0.0)), squares_picture({(1, 2): "red"}, SIDE))
+    (found,) = frame["objects"]
+    assert found["keypoints"] == [
+        {"name": "tip", "point": [16.0, 36.0], "point_relative": [0.125, 0.375], "score": 0.880797}
+    ]
+    assert found["outline_relative"] is None
 
 
 def test_tiles_of_raw_outputs_are_a_mistake(write_config: Any, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import cv2
 import pytest
 
 from edgemeta.model.file import save
-from edgemeta.model.tasks import Embedding, MultiLabel
+from edgemeta.model.tasks import Embedding, MultiLabel, ObjectMasks, ObjectPoints
+from edgemeta.toolchain.importer.heads.points import BODY
 from rig.square_detector import save_square_detector, squares_picture, write_squares
 from tests.daemon.conftest import colour_model
 from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait
@@ -110,3 +111,40 @@ def test_every_task_shows_what_it_finds(serve: Any, look: Any, tmp_path: Path, c
     assert not browser.run("return document.querySelector('.camera:nth-child(3) .chart').checkVisibility()")
     assert browser.run("return document.querySelectorAll('.camera:nth-child(n + 2) .box').length") == 0
     assert browser.log() == []
+
+
+EXTRAS = """
+const find = (camera, kind) => [...document.querySelectorAll(`.camera:nth-child(${camera}) .overlay ${kind}`)];
+const places = (shape) => shape.getAttribute("points").split(" ").map((each) => each.split(",").map(Number));
+const names = find(1, ".point").map((each) => each.title);
+const stroke = getComputedStyle(find(2, ".mask")[0]).stroke;
+return [names, find(1, ".limb").map(places), find(2, ".mask").map(places), stroke];
+"""
+
+
+@pytest.mark.gate("8 s: a service with a browser")
+def test_bodies_have_points_and_limbs_and_masks_have_outlines(serve: Any, look: Any, tmp_path: Path) -> None:
+    write_squares(tmp_path / "squares.png", {(2, 3): "red"})
+    people = ObjectPoints(BODY, "xys", 0.0)
+    save_square_detector(tmp_path / "people.safetensors", extras=people)
+    save_square_detector(tmp_path / "masks.safetensors", extras=ObjectMasks("prototypes"))
+    source = {"source": str(tmp_path / "squares.png"), "loop": True, "fps": 10}
+    page = serve(
+        model=str(tmp_path / "people.safetensors"),
+        cameras={"bodies": source, "masks": {**source, "model": str(tmp_path / "masks.safetensors")}},
+    )
+    browser = look(page)
+    for number in (1, 2):
+        shows(browser, f".camera:nth-child({number}) .verdict .label", "1 object")
+    wait(browser, "limbs", lambda: browser.run("return document.querySelectorAll('.camera .limb').length;"))
+    wait(browser, "masks", lambda: browser.run("return document.querySelectorAll('.camera .mask').length;"))
+    names, limbs, masks, stroke = browser.run(EXTRAS)
+    assert names == list(BODY)
+    assert len(limbs) == 16
+    places = {name: 1000 * (2 + 255 * number // 16 / 256) / 8 for number, name in enumerate(BODY)}
+    nose, eye = limbs[0]
+    assert nose == pytest.approx([places["nose"], 1000 * 3.25 / 6], abs=0.02)
+    assert eye == pytest.approx([places["left eye"], 1000 * 3.25 / 6], abs=0.02)
+    (corners,) = masks
+    assert all(250 <= x <= 375 and 500 <= y <= 666.7 for x, y in corners)
+    assert stroke.startswith("rgb")

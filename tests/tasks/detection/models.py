@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Conv, Layer, Multiplier, TensorType
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.model.tasks import Detection, DetectionLevel, ObjectMasks, ObjectPoints
 from edgemeta.model.weights import FixedWeights
 
 Kind = Literal["int8", "uint8", "int32", "int32 by channel"]
 KINDS: tuple[Kind, ...] = ("int8", "uint8", "int32", "int32 by channel")
 ANCHORS = ((10.0, 14.0), (23.0, 27.0), (37.0, 58.0))
+_POINTS = ObjectPoints(("left", "right", "low"), origin=0.5, factor=0.1, unit="anchor")
 DECODINGS = (
     *(
         "yolox",
@@ -29,6 +30,7 @@ DECODINGS = (
         "fastestdet",
     ),
     *("cells with background", "yolov8 of 8 bins", "distances with anchors", "linear with anchors"),
+    *("yolov8 with points", "ssd with points", "yolox with masks"),
 )
 
 
@@ -50,6 +52,11 @@ def detection_model(
         settings = {"softmax": True, "powers": (0.6, 0.4)} | settings
     bins = 8 if "bins" in decoding else 16
     number = max(1, len(anchors))
+    extras: ObjectPoints | ObjectMasks | None = None
+    if decoding.endswith("points"):
+        extras = _POINTS if has_anchors else ObjectPoints(("nose", "tail"), "xys", 0.0, 2.0)
+    elif decoding.endswith("masks"):
+        extras = ObjectMasks("prototypes")
     has_objectness = name in ("yolox", "yolov3", "yolov5", "fastestdet")
     layers: list[Layer] = []
     levels = []
@@ -60,10 +67,15 @@ def detection_model(
             del parts["boxes"]
         if has_objectness:
             parts["objectness"] = number
+        if extras is not None:
+            parts["extras"] = number * (6 if isinstance(extras, ObjectPoints) else 4)
         for part, channels in parts.items():
             layers.append(_convolution(f"{part}{i}", (*grid, channels), stride, kind, scale))
         gate, boxes = f"objectness{i}" if has_objectness else None, f"boxes{i}" if "boxes" in parts else None
-        levels.append(DetectionLevel(boxes, f"classes{i}", gate, anchors))
+        beside = None if extras is None else f"extras{i}"
+        levels.append(DetectionLevel(boxes, f"classes{i}", gate, anchors, extras=beside))
+    if isinstance(extras, ObjectMasks):
+        layers.append(_convolution("prototypes", (image[0] // 4, image[1] // 4, 4), 4, kind, scale))
     task = Detection(tuple(f"label {i}" for i in range(labels)), name, tuple(levels), background)  # type: ignore[arg-type]
     table = np.arange(256, dtype=np.uint8)[np.newaxis]
     model = Model(
@@ -71,7 +83,7 @@ def detection_model(
         TensorType((*image, 3), signed=False),
         tuple(layers),
         tuple(layer.name for layer in layers),
-        replace(task, bins=bins, **settings),
+        replace(task, bins=bins, extras=extras, **settings),
         Preprocessing("full", "rgb", table),
     )
     prove(model)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
 from edgemeta.daemon.inference.readers.by_task import reader_of
@@ -11,6 +12,7 @@ from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import Rectangle, placement
+from edgemeta.model.tasks import ObjectMasks, ObjectPoints
 from edgemeta.plugins.preprocess import make_preprocessor
 from rig.square_detector import SIDE, square_detector, squares_picture
 
@@ -52,6 +54,26 @@ def test_boxes_of_a_larger_frame_are_mapped_back_through_the_letterbox() -> None
     assert reading.objects is not None
     assert [each["box"] for each in reading.objects] == [(64.0, 32.0, 96.0, 64.0)]
     assert reading.objects[0]["box_relative"] == (0.25, 0.25, 0.375, 0.5)
+
+
+def test_points_and_outlines_are_those_of_their_object() -> None:
+    points = ObjectPoints(("left", "right"), "xys", 0.0)
+    frame = np.zeros((128, 256, 3), np.uint8)  # twice the input in both directions
+    frame[32:64, 64:96], frame[96:, 224:] = (0, 0, 255), (255, 0, 0)
+    boxed = replace(square_detector(extras=points).preprocessing, crop="letterbox")
+    (warm, _) = read(frame, model=replace(square_detector(extras=points), preprocessing=boxed)).objects or ()
+    score = round(1 / (1 + float(np.exp(-2))), 6)
+    assert warm["keypoints"] == [
+        {"name": "left", "point": (64.0, 40.0), "point_relative": (0.25, 0.3125), "score": score},
+        {"name": "right", "point": (95.9, 40.0), "point_relative": (0.37451, 0.3125), "score": score},
+    ]
+    assert warm["outline_relative"] is None
+    masks = replace(square_detector(extras=ObjectMasks("prototypes")), preprocessing=boxed)
+    found = {each["label"]: each for each in read(frame, model=masks).objects or ()}
+    assert found["blue"]["outline_relative"] == []
+    corners = np.array(found["red"]["outline_relative"])
+    assert np.ptp(corners, axis=0) == pytest.approx([0.125, 0.25], abs=1e-3)  # other cells count -8, it nearly 8
+    assert found["red"]["keypoints"] is None
 
 
 def test_nothing_is_found_in_black_white_and_gray() -> None:
