@@ -65,8 +65,8 @@ class CameraStatus:
 
     @property
     def is_ready(self) -> bool:
-        """Whether frames come and show what happens now, or all have come."""
-        return self.state in (CameraState.RUNNING, CameraState.ENDED)
+        """Whether frames come and show what happens now, or all have come, or none are wanted."""
+        return self.state in (CameraState.RUNNING, CameraState.ENDED, CameraState.DISABLED)
 
 
 class Camera:
@@ -86,6 +86,8 @@ class Camera:
         """Keep the parts. on_motion: called with the camera, whether there is motion, and since when (monotonic ns)."""
         self.name = name
         self._source = source
+        self.max_fps = config.max_fps
+        """Most frames per second to deliver; None: all. Any thread may set it."""
         self._config = config
         self._delays = RetryDelays(config.retry)
         self._deliver = deliver
@@ -113,6 +115,9 @@ class Camera:
 
     def start(self) -> None:
         """Start to open the source and to read it. Without a thread it fails until the next reload."""
+        if not self._config.enabled:
+            self._set_status(CameraState.DISABLED)
+            return
         self._set_status(CameraState.OPENING)
         try:
             self._thread.start()
@@ -237,6 +242,7 @@ class Camera:
                 frame, finding = self._liveness.look(frame)
             self._set_status(finding.state, finding.reason)  # first, so that a subscriber knows what the frame shows
             self.heartbeat.clear()  # delivery may wait, but then for the worker
+            filter_.limit(self.max_fps)
             passed = filter_.apply(frame)
             self._note_motion(filter_.motion, frame.captured_ns)
             if passed is not None:

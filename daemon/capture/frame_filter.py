@@ -21,11 +21,15 @@ class FrameFilter:
     """Filters the frames of a source, from one `open` to the next."""
 
     def __init__(self, config: CameraConfig) -> None:
-        self._interval_ns = round(NS / config.max_fps) if config.max_fps else 0
+        self.limit(config.max_fps)
         self._due_ns = 0
         self._steps = steps_of(config)
         self._motion = config.motion
         self._gate = MotionGate(config.motion) if config.motion.enabled or config.motion.publish else None
+
+    def limit(self, max_fps: float | None) -> None:
+        """Let at most so many frames per second pass from now on; None: all."""
+        self._interval_ns = round(NS / max_fps) if max_fps else 0
 
     def apply(self, frame: Frame) -> Frame | None:
         """Return the frame with the picture to classify, or None to skip it.

@@ -88,4 +88,6 @@ def collect_directly(
 def _end_of(camera: str, status: CameraStatus) -> str | None:
     if status.state is CameraState.FAILED:
         return f"camera {camera}: {status.reason}"
+    if status.state is CameraState.DISABLED:
+        return f"camera {camera}: it is disabled by the config"
     return f"camera {camera}: its clip has ended" if status.state is CameraState.ENDED else None

@@ -161,6 +161,11 @@ class MqttConfig(Section):
     commands: bool = Field(
         default=True, description="Accept commands on `<base>/<device>/cmd/`; false subscribes to none."
     )
+    keep_settings: bool = Field(
+        default=False,
+        description="Keep what the command `set` has set over reloads and restarts, in `settings-<device>.json` in "
+        "`data_folder`; false: until the next reload or restart.",
+    )
     max_commands_per_second: int = Field(
         default=5,
         ge=1,

@@ -147,6 +147,7 @@ class CameraConfig(Section):
         default=None,
         description="How the frames of `rtsp://` come: `tcp`, `udp` or `multicast`; null is `tcp`, which loses none.",
     )
+    enabled: bool = Field(default=True, description="Whether the camera is read; false closes its source.")
     show_path: bool = Field(default=False, description="Show the path of a URL, too; login and query never are.")
     username: UserName = None
     username_file: UserNameFile = None
@@ -180,7 +181,7 @@ class CameraConfig(Section):
         description="Parts of the turned and cut picture that are blacked out before anything else sees them, each a "
         "list of corners `[x, y]` as fractions of its width and height; `region` is a part of what is left.",
     )
-    max_fps: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] | None = Field(
+    max_fps: Annotated[Annotated[float, Field(ge=SLOWEST, le=FASTEST)] | None, Applies.AT_ONCE] = Field(
         default=None, description="Most frames per second to classify; the others are skipped. null classifies all."
     )
     region: RegionConfig = Field(default=RegionConfig(), description="Part of the frame to classify.")

@@ -53,6 +53,11 @@ class Problem:
     found: str
     expected: str
 
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """The dotted key, what was found and what was expected."""
+        return _dotted(self.path), self.found, self.expected
+
 
 @dataclass(frozen=True)
 class Mistake:

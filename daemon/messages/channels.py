@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from edgemeta.daemon.messages.commands import ModelCommand, ReloadCommand
+from edgemeta.daemon.messages.commands import ModelCommand, ReloadCommand, RestartCommand, SetCommand
 from edgemeta.daemon.messages.records import (
     AnswerMessage,
     EventMessage,
     FrameMessage,
     InfoMessage,
     MotionMessage,
+    SettingsMessage,
     StateMessage,
     StatusMessage,
 )
@@ -109,6 +110,9 @@ CROP = Channel(
     by_option=True,
     media="image/jpeg",
 )
+SETTINGS = Channel(
+    "settings", "{base}/{device}/{camera}/settings", SettingsMessage, retain=True, summary="Settings of a camera."
+)
 
 SWAP = Channel("swap", "{base}/{device}/swap", SwapMessage, retain=True, summary="Result of the last model swap.")
 ANSWER = Channel("answer", "{base}/{device}/resp/{verb}", AnswerMessage, retain=False, summary="Result of a command.")
@@ -129,9 +133,26 @@ MODEL_COMMAND = Channel(
     received=True,
 )
 
+SET_COMMAND = Channel(
+    "set_command",
+    "{base}/{device}/cmd/set",
+    SetCommand,
+    retain=False,
+    summary="To the service: change settings of a camera.",
+    received=True,
+)
+RESTART_COMMAND = Channel(
+    "restart_command",
+    "{base}/{device}/cmd/restart",
+    RestartCommand,
+    retain=False,
+    summary="To the service: restart.",
+    received=True,
+)
+
 CHANNELS = (
-    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP),
-    *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND),
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP, SETTINGS),
+    *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND, SET_COMMAND, RESTART_COMMAND),
 )
 
 

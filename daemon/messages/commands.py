@@ -17,6 +17,12 @@ def _file_name(value: str) -> str:
     return value
 
 
+def _rate(value: float) -> float:
+    if value and not 0.001 <= value <= 1000:
+        raise ValueError("0, or 0.001 to 1000")
+    return value
+
+
 Transaction = Annotated[str, Field(max_length=64)]
 
 
@@ -30,6 +36,31 @@ class Command(BaseModel):
 
 class ReloadCommand(Command):
     """Reload the config. The payload may be empty."""
+
+
+class RestartCommand(Command):
+    """Restart the service with the config file as it is then, if it has no mistake. The payload may be empty."""
+
+
+class SetCommand(Command):
+    """Change settings of a camera, or of all, until the config is reloaded or the service restarted.
+
+    With `mqtt.keep_settings` they are kept. A field that is left out keeps its value; null is what the config says.
+    """
+
+    camera: str | None = Field(default=None, max_length=64, description="Only this camera; null is all cameras.")
+    enabled: bool | None = Field(default=None, description="Whether the camera is read and its frames are classified.")
+    max_fps: Annotated[float, AfterValidator(_rate)] | None = Field(
+        default=None, description="Most frames per second to classify; 0 classifies all."
+    )
+    score: Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Least score: detection, of every label (`objects.scores`); classification, at which a label "
+        "becomes the state (`state.enter_score`).",
+    )
+    labels: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(min_length=1)] | None = Field(
+        default=None, description="Detection: labels to report (`objects.labels`)."
+    )
 
 
 class ModelCommand(Command):

@@ -317,6 +317,7 @@ class CameraState(str, Enum):
     DELAYED = "delayed"
     FAILED = "failed"
     ENDED = "ended"
+    DISABLED = "disabled"
     STOPPED = "stopped"
 
     @property
@@ -337,7 +338,7 @@ class StatusMessage(Message):
     status: CameraState = Field(
         description="opening: first attempt; running: frames arrive; frozen: frames arrive, but the picture does not "
         "change; black: the picture is black; delayed: they arrive late; failed: no frames, retried later; "
-        "ended: end of the clip or folder; stopped: the service stopped."
+        "ended: end of the clip or folder; disabled: by the config or the command `set`; stopped: the service stopped."
     )
     reason: str | None = Field(description="Description of the problem; null if there is none.")
     source: str = Field(description="Address of the source: of a URL scheme, host and port, of a file its path.")
@@ -364,6 +365,28 @@ class MotionMessage(Message):
     clock_synchronized: bool = Field(
         description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
     )
+
+
+class SettingsMessage(Message):
+    """Settings of a camera that commands can change; sent at the start, and after each change."""
+
+    camera: str = Field(description="Name of the camera.")
+    enabled: bool = Field(description="Whether the camera is read and its frames are classified.")
+    max_fps: float = Field(ge=0, description="Most frames per second to classify; 0: all.")
+    score: float | None = Field(
+        ge=0,
+        le=1,
+        description="Detection: least score of all labels, null if they differ; classification: at which a label "
+        "becomes the state. Null for other tasks.",
+    )
+    labels: list[str] | None = Field(description="Detection: labels to report; null: all, or another task.")
+    model: str = Field(description="The model in use, as the command `model` names it.")
+    model_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of its file.")
+    available_sha256: str = Field(
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the file of that name in `swap.model_folder`; that of the model in use without one.",
+    )
+    by_command: list[str] = Field(description="Which of these the command `set` has set; the others are the config's.")
 
 
 class InfoMessage(Message):

@@ -43,6 +43,13 @@ class Notifier:
         ours = process is None or process == str(os.getpid())
         return cls(address, int(period) / MICROSECONDS if ours and period.isdecimal() and int(period) else None)
 
+    def to_environment(self, environment: MutableMapping[str, str]) -> None:
+        """Put back what `from_environment` has taken, for the program that replaces this one in its process."""
+        if self._address is not None:
+            environment["NOTIFY_SOCKET"] = self._address.replace("\0", "@", 1)
+        if self.watchdog is not None:
+            environment["WATCHDOG_USEC"] = str(round(self.watchdog * MICROSECONDS))
+
     def ready(self, status: str) -> None:
         """Report that the start, or a reload, is complete."""
         self._send("READY=1", _status(status))

@@ -5,12 +5,13 @@ import os
 from pathlib import Path
 
 from edgemeta.daemon.config.error_text import for_log
-from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND
+from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND, RESTART_COMMAND, SET_COMMAND
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
 from edgemeta.daemon.runtime.sd_notify import Notifier
 from edgemeta.daemon.runtime.signals import RELOAD, Signals
 from edgemeta.daemon.runtime.threads import exit_process
+from edgemeta.daemon.service.again import start_again
 from edgemeta.daemon.service.change_queue import ChangeQueue
 from edgemeta.daemon.service.commands import Commands
 from edgemeta.daemon.service.plan import Plan, prepare_start
@@ -44,6 +45,10 @@ def run_service(file: Path) -> None:
         app.start()
         app.wait()
         deadline = app.stop()
+    if app.restarts and not app.failed:
+        log.info("restarting")
+        log_pending_repeats()
+        start_again(app.notifier)
     exit_process(code=1 if app.failed else 0, timeout=min(READERS_END_WITHIN, deadline.left))
 
 
@@ -54,11 +59,21 @@ class App:
         self._signals = signals
         self._errors: list[BaseException] = []
         self._service = service = Service(plan, self._on_fatal)
+        self.notifier = notifier
+        self.restarts = False
+        """Whether the service is to start again after it has stopped."""
         self._watchdog = Watchdog(notifier, service.parts.health, self._on_fatal)
         self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
         config, parts = plan.config, service.parts
-        commands = Commands(changes, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras)
-        handlers = {RELOAD_COMMAND: commands.reload, MODEL_COMMAND: commands.model}
+        commands = Commands(
+            *(changes, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras, self._restart)
+        )
+        handlers = {
+            RELOAD_COMMAND: commands.reload,
+            MODEL_COMMAND: commands.model,
+            SET_COMMAND: commands.set,
+            RESTART_COMMAND: commands.restart,
+        }
         service.register_commands(handlers, commands.refuse)
         if parts.collection is not None:
             parts.collection.use = TaughtModels(changes, parts.collection).use
@@ -83,13 +98,18 @@ class App:
         """Stop everything in order and log the error, if one ended the service. Returns the deadline of the stop."""
         deadline = Deadline(STOPS_WITHIN)
         log_pending_repeats()
-        self._watchdog.stop()
+        self._watchdog.stop(self.restarts)
         self._changes.stop(CHANGES_END_WITHIN)
         self._service.stop(deadline)
         log_pending_repeats()
         if self._errors:
             _log_fatal(self._errors[0])
         return deadline
+
+    def _restart(self) -> None:
+        """Stop the service, to start it again; any thread may call."""
+        self.restarts = True
+        self._signals.interrupt()
 
     def _on_fatal(self, error: BaseException) -> None:
         """End the service because of an error in one of its threads."""

@@ -66,6 +66,11 @@ class Cameras:
         _join(ending, Deadline(END_WITHIN))
         return names
 
+    def adjust(self, after: Plan) -> None:
+        """Apply what needs no restart of a camera."""
+        for name, config in after.config.cameras.items():
+            self._cameras[name].max_fps = config.max_fps
+
     def restart(self, names: Collection[str]) -> None:
         """Start cameras that have ended with the keys of the plan in use."""
         for name in names:

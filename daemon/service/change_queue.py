@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from edgemeta.daemon.config.error_text import for_log, reason_of
+from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.service.file_watcher import FileWatcher
-from edgemeta.daemon.service.plan import Plan, PlanError
+from edgemeta.daemon.service.plan import Plan, PlanError, prepare, replan
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult, apply_plan, reload
 from edgemeta.daemon.service.service import Service
+from edgemeta.daemon.service.settings import Settings, write_settings
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,8 @@ class _Request:
     answers: tuple[Answer, ...]
     trigger: Trigger
     subject: Hashable
+    is_minor: bool = False
+    """Whether a reload that it cancelled is requested again in any case."""
 
 
 def _no_answer(_outcome: ChangeResult) -> None:
@@ -103,6 +108,23 @@ class ChangeQueue:
         """
         self._enqueue(_Request(lambda _: self._swap_model(choose), (answer,), "command", subject))
 
+    def set_settings(self, choose: Callable[[Plan], Settings], answer: Answer) -> None:
+        """Request that the settings which `choose` derives from the running plan are applied, and kept if they are.
+
+        It may raise EdgemetaError.
+        """
+        self._enqueue(_Request(lambda _: self._set_settings(choose), (answer,), "command", None, is_minor=True))
+
+    def restart(self, restart: Callable[[], None], answer: Answer) -> None:
+        """Request that the config file is checked, and `restart` called, after the answer, if it can be used."""
+
+        def restarted(outcome: ChangeResult) -> None:
+            answer(outcome)
+            if outcome.ok:
+                restart()
+
+        self._enqueue(_Request(lambda _: self._check(), (restarted,), "command", None))
+
     def _enqueue(self, request: _Request) -> None:
         with self._changed:
             equal = next((one for one in self._waiting if one.subject == request.subject is not None), None)
@@ -144,12 +166,12 @@ class ChangeQueue:
             return ChangeResult(False, reason)
 
     def _restore_reload(self, request: _Request, outcome: ChangeResult) -> None:
-        """Request a reload again that was cancelled for a command, if that command has failed."""
+        """Request a reload again that was cancelled for a command, if that has failed or was minor."""
         if request.subject == _RELOAD:
             self._cancelled_reload = request.trigger if outcome.cancelled else None
         elif self._cancelled_reload is not None:
             trigger, self._cancelled_reload = self._cancelled_reload, None
-            if not outcome.ok:
+            if request.is_minor or not outcome.ok:
                 self.reload(trigger)
 
     def _take(self) -> _Request | None:
@@ -180,6 +202,31 @@ class ChangeQueue:
         except EdgemetaError as error:
             return ChangeResult(False, str(error))
         return apply_plan(plan, self._service, "command", self._before_swap, of_config=False)
+
+    def _set_settings(self, choose: Callable[[Plan], Settings]) -> ChangeResult:
+        running = self._service.in_use.plan
+        try:
+            plan = replan(running.base, running, choose(running))
+        except EdgemetaError as error:
+            return ChangeResult(False, str(error))
+        result = apply_plan(plan, self._service, "command", self._before_swap, of_config=False)
+        message = result.message.replace("config reloaded", "settings", 1)
+        if result.ok and running.base.mqtt.keep_settings:
+            try:
+                write_settings(running.base, plan.settings)
+            except OSError as error:
+                message = f"{message}; not kept: {reason_of(error)}"
+                log.warning("settings: %s", message)
+        return replace(result, message=message)
+
+    def _check(self) -> ChangeResult:
+        running = self._service.in_use.plan
+        try:
+            plan = prepare(running.path, running)
+        except ConfigError as error:
+            return ChangeResult(False, f"not restarted: {error.mistakes[0]}")
+        close_all(plan.loaded_models.values(), but=running.loaded_models.values())
+        return ChangeResult(True, "restarting")
 
     def _before_swap(self) -> None:
         """Let the service manager continue: a swap takes as long as its frames take to arrive."""

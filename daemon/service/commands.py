@@ -5,7 +5,7 @@ device's own topics: a sender who may only write to `cmd/` could otherwise make 
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,15 +17,15 @@ from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import ANSWER
 from edgemeta.daemon.messages.command_payload import Payload
-from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadCommand
+from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadCommand, RestartCommand, SetCommand
 from edgemeta.daemon.messages.records import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
 from edgemeta.daemon.service.plan import replan
 from edgemeta.daemon.service.reload import ChangeResult
+from edgemeta.daemon.service.settings import CommandError, changed_settings
 from edgemeta.model.address import Address
-from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.small_file import is_file, shortened
 from edgemeta.model.zoo import names
 
@@ -39,19 +39,22 @@ LONGEST_RESPONSE_TOPIC = 256
 AnyCommand = TypeVar("AnyCommand", bound=Command)
 
 
-class CommandError(EdgemetaError):
-    """A command that cannot be carried out, with the reason in one sentence."""
-
-
 class Commands:
     """Has commands carried out by the change queue. One method per command, called for messages on its topic."""
 
     def __init__(
-        self, changes: ChangeQueue, publisher: Publisher, identity: Identity, base: str, cameras: Collection[str]
+        self,
+        changes: ChangeQueue,
+        publisher: Publisher,
+        identity: Identity,
+        base: str,
+        cameras: Collection[str],
+        restart: Callable[[], None],
     ) -> None:
         self._changes = changes
         self._publisher = publisher
         self._identity = identity
+        self._restart = restart
         self._own = f"{base}/{identity.device}/"
         self._taken = {*RESERVED, *cameras} - {"resp"}
 
@@ -66,10 +69,25 @@ class Commands:
         command = self._read(ModelCommand, message, "model")
         if command is not None:
             self._changes.swap_model(
-                lambda running: replan(with_model(running.config, command), running),
+                lambda running: replan(with_model(running.base, command), running),
                 self._answer_to(message, "model", command),
                 (command.model, command.camera),
             )
+
+    def set(self, message: Incoming) -> None:
+        """Change settings of cameras; answers when it is done, at once where the command is invalid."""
+        command = self._read(SetCommand, message, "set")
+        if command is not None:
+            self._changes.set_settings(
+                lambda running: changed_settings(running.settings, running.base, command),
+                self._answer_to(message, "set", command),
+            )
+
+    def restart(self, message: Incoming) -> None:
+        """Restart the service if the config file can be used; answers before, or with its first mistake."""
+        command = self._read(RestartCommand, message, "restart")
+        if command is not None:
+            self._changes.restart(self._restart, self._answer_to(message, "restart", command))
 
     def refuse(self, message: Incoming, reason: str) -> None:
         """Answer a command that exceeds the rate limit; it is not carried out."""

@@ -31,6 +31,7 @@ from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, 
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.object_checks import object_problems
+from edgemeta.daemon.service.settings import Settings, fitting, read_settings, with_settings
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.small_file import exists, is_folder
@@ -48,11 +49,14 @@ class PlanError(EdgemetaError):
 class Plan:
     """What is to run: a valid config, its models loaded, its sources created but not opened.
 
-    path: the config file. loaded_models: by camera, cameras may share one. The owner of the plan closes them.
+    path: the config file. config: in effect: `base` with what the command `set` has set, `settings`. loaded_models: by
+    camera, cameras may share one. The owner of the plan closes them.
     refused: reason why a model named by the config is not in use; None where all of them are.
     """
 
     path: Path
+    base: Config
+    settings: Settings
     config: Config
     config_sha256: str
     loaded_models: dict[str, LoadedModel]
@@ -99,11 +103,21 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
     """
     with _as_config_error(path, OSError, RecursionError, MemoryError):
         file = ConfigFile(path, Config)
-        config, problems = file.validate()
-        plan = None if config is None else _plan(path, resolved(config, path.parent), running, problems)
+        found, problems = file.validate()
+        if found is None:
+            raise file.error(problems)
+        config = resolved(found, path.parent)
+        plan = _plan(path, config, _kept(config, running), running, problems)
         if plan is None:
             raise file.error(problems)
         return plan
+
+
+def _kept(config: Config, running: Plan | None) -> Settings:
+    """Return what the command `set` has set, as far as the running config, or this one at a start, keeps it."""
+    if running is not None:
+        return running.settings if running.base.mqtt.keep_settings else {}
+    return read_settings(config) if config.mqtt.keep_settings else {}
 
 
 def prepare_start(path: Path) -> Plan:
@@ -124,7 +138,8 @@ def _prepare_start(path: Path) -> Plan:
         raise file.error(problems)
     config = resolved(found, path.parent)
     last_good = LastGood(folder_of(config))
-    plan = _plan(path, config, None, problems)
+    settings = _kept(config, None)
+    plan = _plan(path, config, settings, None, problems)
     if plan is not None:
         problems = _refused_before(plan, last_good) if config.swap.fallback_at_start else []
         if not problems:
@@ -140,7 +155,7 @@ def _prepare_start(path: Path) -> Plan:
         log.info("%s", nothing)
         raise error from None
     others: list[Problem] = []
-    plan = _plan(path, config, None, others, fallbacks)
+    plan = _plan(path, config, settings, None, others, fallbacks)
     if plan is None:
         log.error("the last good model cannot be used either: %s", others[0].found)
         raise error
@@ -160,10 +175,11 @@ def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
     return [model_problem(plan.config, addresses, address, reason, expected) for address, reason in failed.items()]
 
 
-def replan(config: Config, running: Plan) -> Plan:
-    """Load what a config other than the file's names. Raises PlanError."""
+def replan(config: Config, running: Plan, settings: Settings | None = None) -> Plan:
+    """Load what a config other than the file's names. settings: those of `set`, None: as they are. Raises PlanError."""
     problems: list[Problem] = []
-    plan = _plan(running.path, config, running, problems)
+    wanted = running.settings if settings is None else settings
+    plan = _plan(running.path, config, wanted, running, problems, strict=settings is not None)
     if plan is None:
         raise PlanError(f"{problems[0].found}, expected {problems[0].expected}")
     return plan
@@ -171,17 +187,29 @@ def replan(config: Config, running: Plan) -> Plan:
 
 def _plan(
     path: Path,
-    config: Config,
+    base: Config,
+    settings: Settings,
     running: Plan | None,
     problems: list[Problem],
     fallbacks: Mapping[str, str] = MappingProxyType({}),
+    strict: bool = False,
 ) -> Plan | None:
-    """Load what a config names, with fallback models for some cameras; None, and problems, where it cannot be used."""
+    """Load what a config names, with fallback models for some cameras; None, and problems, where it cannot be used.
+
+    settings: those that do not fit the config's models are a problem if `strict`, and left out with a warning if not.
+    """
     wrong = {problem.path[0] for problem in problems}
-    addresses = {**addresses_of(config), **fallbacks}
-    models = {} if wrong & {"model", "trust"} else verified_models(config, addresses, problems)
+    addresses = {**addresses_of(base), **fallbacks}
+    models = {} if wrong & {"model", "trust"} else verified_models(base, addresses, problems)
+    by_camera = {name: models[at].model for name, at in addresses.items() if at in models}
+    settings, misfits = fitting(settings, base, by_camera)
+    if strict:
+        problems += misfits
+    for misfit in misfits if not strict else ():
+        log.warning("set by command, and left out now: %s: found %s, expected %s", *misfit.shown)
+    config = with_settings(base, settings, by_camera)
     if models and not fallbacks and "label_map" not in wrong:  # the labels are those of the config's own models
-        _check_labels(config, {name: models[at].model for name, at in addresses.items() if at in models}, problems)
+        _check_labels(config, by_camera, problems)
     _check_data_folder(config, problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
@@ -199,7 +227,7 @@ def _plan(
     if problems:
         close_all(loaded_models.values(), but=reusable)
         return None
-    return Plan(path, config, digest(config), loaded_models, sources)
+    return Plan(path, base, settings, config, digest(config), loaded_models, sources)
 
 
 def _check_labels(config: Config, models: Mapping[str, Model], problems: list[Problem]) -> None:

@@ -74,6 +74,8 @@ def apply_plan(
     config = reloaded(running.config, plan.config)
     live = replace(
         running,
+        base=reloaded(running.base, plan.base),
+        settings=plan.settings,
         config=config,
         config_sha256=digest(config),
         loaded_models={
@@ -92,7 +94,7 @@ def apply_plan(
                     f"config not reloaded, nothing changed: {report.reason}",
                     cancelled=report.result is SwapResult.CANCELLED,
                 )
-        elif applied:
+        elif applied or plan.settings != running.settings:
             _apply_or_revert(service, live, running)
         if of_config:
             service.report_settled(trigger)

@@ -100,6 +100,7 @@ class Service:
             pipeline.set_model(plan.loaded_models[name])
         self.parts.worker.batch = config.batch
         self.parts.stats_timer.set_period(config.stats.interval)
+        self.parts.cameras.adjust(plan)
         self.in_use.plan = plan
         self._publish_info()
         self.parts.cameras.restart(changed)
@@ -111,7 +112,11 @@ class Service:
         """
         running, parts = self.in_use.plan, self.parts
         cameras = [(camera, each.after) for each in replacements for camera in each.cameras]
-        shadows = {camera: parts.pipeline(camera, loaded, plan.config) for camera, loaded in cameras}
+        shadows = {
+            camera: parts.pipeline(camera, loaded, plan.config)
+            for camera, loaded in cameras
+            if running.config.cameras[camera].enabled and plan.config.cameras[camera].enabled
+        }
         report = parts.swaps.run(
             replacements, shadows, plan.config.swap, lambda: self.apply(plan), lambda: self.apply(running)
         )
@@ -151,4 +156,5 @@ class Service:
     def _publish_info(self) -> None:
         plan = self.in_use.plan
         self.parts.telemetry.publish_info()
+        self.parts.telemetry.publish_settings()
         self.parts.discovery.update(plan.config.homeassistant.enabled is True, plan.device_view)

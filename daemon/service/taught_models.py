@@ -44,7 +44,7 @@ class TaughtModels:
             )
 
         self._changes.swap_model(
-            lambda running: replan(_with_model(running.config, camera, address), running), answer, (address, camera)
+            lambda running: replan(_with_model(running.base, camera, address), running), answer, (address, camera)
         )
 
 

@@ -12,8 +12,8 @@ from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
-from edgemeta.daemon.messages.channels import INFO, MOTION, STATS, STATUS, SWAP
-from edgemeta.daemon.messages.records import InfoMessage, MotionMessage, StatusMessage
+from edgemeta.daemon.messages.channels import INFO, MOTION, SETTINGS, STATS, STATUS, SWAP
+from edgemeta.daemon.messages.records import InfoMessage, MotionMessage, SettingsMessage, StatusMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
@@ -23,7 +23,9 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.service.conditions import Conditions
+from edgemeta.daemon.service.model_folder import ModelFolder, chosen_name
 from edgemeta.daemon.service.plan import InUse
+from edgemeta.daemon.service.settings import names_of, score_of
 
 
 @dataclass(eq=False)
@@ -48,6 +50,7 @@ class Telemetry:
         self._swap: SwapMessage | None = None
         self._swap_ended_ns = 0
         self._motions: dict[str, tuple[bool, int]] = {}
+        self.models = ModelFolder()
 
     @property
     def uptime(self) -> float:
@@ -111,6 +114,26 @@ class Telemetry:
             clock_synchronized=self._clock.synchronized,
         )
         self._publisher.send(self._publisher.encode(MOTION, message, camera))
+
+    def publish_settings(self) -> None:
+        """Publish the settings of each camera that commands can change."""
+        plan = self._in_use.plan
+        for camera, config in plan.config.cameras.items():
+            loaded = plan.loaded_models[camera]
+            name = chosen_name(plan.config.model_of(camera))
+            message = SettingsMessage(
+                **self._who,
+                camera=camera,
+                enabled=config.enabled,
+                max_fps=config.max_fps or 0,
+                score=score_of(plan.config, camera, loaded.model),
+                labels=(config.objects or plan.config.objects).labels if loaded.task == "detection" else None,
+                model=name,
+                model_sha256=loaded.identity.sha256,
+                available_sha256=self.models.digest_of(plan.config, name) or loaded.identity.sha256,
+                by_command=names_of(plan.settings[camera]) if camera in plan.settings else [],
+            )
+            self._publisher.send(self._publisher.encode(SETTINGS, message, camera))
 
     def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
         """Publish the result of a swap."""

@@ -41,10 +41,13 @@ class Watchdog:
         self._notifier.ready(self._status(self._health()))
         self._periodic.start()
 
-    def stop(self) -> None:
-        """Report that the service stops, and nothing after it."""
+    def stop(self, restarts: bool = False) -> None:
+        """Report that the service stops, and nothing after it; or that it reloads, if it restarts in this process."""
         self._periodic.stop(CHECKS_WITHIN)
-        self._notifier.stopping()
+        if restarts:
+            self._notifier.reloading()
+        else:
+            self._notifier.stopping()
 
     def change_started(self) -> None:
         """Report that the config is being reloaded."""

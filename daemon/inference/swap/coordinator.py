@@ -97,14 +97,19 @@ class SwapCoordinator:
     ) -> SwapReport:
         """Run the new models beside the old ones, `apply` the replacement, watch the trial, `revert` if one fails.
 
-        shadows: by camera, a pipeline with its new model, for the shadow run only.
+        shadows: by camera, a pipeline with its new model, for the shadow run only. Replacements without one, of cameras
+        that are disabled, have no frames to be tried on: they are applied with the others.
         """
         report = SwapReport(replacements, {pipeline.loaded for pipeline in self._pipelines.values()})
-        log.info("swap of models: %s", "; ".join(each.description for each in replacements))
+        replacements = [each for each in replacements if shadows.keys() & set(each.cameras)]
+        log.info("swap of models: %s", "; ".join(each.description for each in report.replacements))
         try:
-            if config.shadow_frames:
+            if replacements and config.shadow_frames:
                 self._run_shadow(replacements, shadows, config, report)
-            self._run_trial(replacements, config, apply, report)
+            if replacements:
+                self._run_trial(replacements, config, apply, report)
+            else:
+                apply()
         except SwapError as error:
             report.result, report.reason = error.result, str(error)
             if error.result is SwapResult.ROLLED_BACK:
@@ -180,6 +185,7 @@ class SwapCoordinator:
 def _judge(shadow: Shadow, replacement: Replacement, config: SwapConfig) -> None:
     """Raise SwapError where the result of a shadow run is below the limits of the config."""
     result = shadow.result(replacement)
+    assert result is not None
     if result.same_label < config.min_agreement:
         raise SwapError(
             SwapResult.REFUSED,

@@ -7,7 +7,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel, LoadTimes
 from edgemeta.daemon.inference.swap.replacement import Replacement
 from edgemeta.daemon.inference.swap.shadow import Shadow
 from edgemeta.daemon.inference.swap.trial import Trial
-from edgemeta.daemon.messages.swaps import ExchangedModel, SwapResult, SwapTimes
+from edgemeta.daemon.messages.swaps import ExchangedModel, ShadowResult, SwapResult, SwapTimes
 
 LOAD_TIMES = tuple(field.name for field in fields(LoadTimes))
 
@@ -31,14 +31,17 @@ class SwapReport:
         return self.reason or f"model swapped: {'; '.join(map(self._description_of, self.replacements))}"
 
     def _description_of(self, replacement: Replacement) -> str:
-        if self.shadow is None:
+        found = self._shadow_of(replacement)
+        if found is None:
             return replacement.description
-        found = self.shadow.result(replacement)
         return (
             f"{replacement.description} ({found.frames} frames in the shadow run: "
             f"{found.same_label:.0%} got the same label, "
             f"{found.after_us} us per frame instead of {found.before_us} us)"
         )
+
+    def _shadow_of(self, replacement: Replacement) -> ShadowResult | None:
+        return None if self.shadow is None else self.shadow.result(replacement)
 
     @property
     def models(self) -> list[ExchangedModel]:
@@ -49,7 +52,7 @@ class SwapReport:
                 before=each.before.identity,
                 after=each.after.identity,
                 backend=each.after.backend,
-                shadow=self.shadow.result(each) if self.shadow is not None else None,
+                shadow=self._shadow_of(each),
                 served=self.trial.served(each) if self.trial is not None else 0,
             )
             for each in self.replacements

@@ -93,9 +93,11 @@ class Shadow:
         least = min(len(comparison.live) for comparison in self._comparisons.values())
         return f"{least} of {self._wanted} frames"
 
-    def result(self, replacement: Replacement) -> ShadowResult:
-        """Return the result of one replacement that has had its frames."""
-        comparison = self._comparisons[replacement]
+    def result(self, replacement: Replacement) -> ShadowResult | None:
+        """Return the result of one replacement that has had its frames; None of one that was not tried."""
+        comparison = self._comparisons.get(replacement)
+        if comparison is None:
+            return None
         return ShadowResult(
             frames=len(comparison.live),
             same_label=round(comparison.same / len(comparison.live), 4),

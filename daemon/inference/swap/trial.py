@@ -86,4 +86,4 @@ class Trial:
 
     def served(self, replacement: Replacement) -> int:
         """Frames that a new model has classified so far."""
-        return self._served[replacement]
+        return self._served.get(replacement, 0)

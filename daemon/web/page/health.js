@@ -3,10 +3,10 @@
 
 const spaced = (name) => name.replaceAll("_", " ");
 
-// The tone of a camera's state: good, warn, bad, or idle once it has ended.
+// The tone of a camera's state: good, warn, bad, or idle once it has ended, or while it is disabled.
 export function toneOf({ status, description }) {
   if (status === "running") return description === status ? "good" : "warn";
-  return { ended: "idle", opening: "warn", stopped: "warn", black: "warn", delayed: "warn" }[status] ?? "bad";
+  return { ended: "idle", disabled: "idle", opening: "warn", stopped: "warn", black: "warn", delayed: "warn" }[status] ?? "bad";
 }
 
 // The same for the broker. Without a reason it is still connecting.

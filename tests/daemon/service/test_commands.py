@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,9 @@ class Sent:
 
 class Rig:
     def __init__(self) -> None:
-        self.asked, self.sent = Asked(), Sent()
+        self.asked, self.sent, self.restarts = Asked(), Sent(), threading.Event()
         publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
-        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b", ["front"])  # type: ignore[arg-type]
+        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b", ["front"], self.restarts.set)  # type: ignore[arg-type]
 
     def send(self, verb: str, payload: bytes, **more: Any) -> list[OutgoingMessage]:
         """Send a command; returns the answers."""

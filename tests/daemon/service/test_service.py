@@ -77,7 +77,8 @@ def test_a_folder_of_images_from_first_to_last(
             schema = json.loads((repository / "docs" / "schema" / f"{kind}.schema.json").read_text())
             jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
         checked[kind] += 1
-    assert set(checked) == {channel.name for channel in CHANNELS} - {"model_command"}
+    other_commands = {"model_command", "set_command", "restart_command"}
+    assert set(checked) == {channel.name for channel in CHANNELS if not channel.by_option} - other_commands
 
 
 def test_only_changes_are_published_and_every_frame_is_accounted_for(
