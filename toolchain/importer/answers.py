@@ -12,10 +12,10 @@ from edgemeta.toolchain.importer.network import Network, Node
 
 FLOATS = (0, 1, 10, 11, 16)
 """ONNX's types of floating point numbers, and of a Cast that does not say its own."""
-_SOFTMAX = ("Softmax", "LogSoftmax", "SOFTMAX", "LOG_SOFTMAX")
+SOFTMAX = ("Softmax", "LogSoftmax", "SOFTMAX", "LOGSOFTMAX")
 _BEST = ("ArgMax", "ARG_MAX")
-_SIGMOID = ("Sigmoid", "LOGISTIC")
-_FORMS = ("Identity", "Cast", "QUANTIZE", "DEQUANTIZE", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "RESHAPE")
+SIGMOID = ("Sigmoid", "LOGISTIC")
+FORMS = ("Identity", "Cast", "QUANTIZE", "DEQUANTIZE", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "RESHAPE")
 """Operations behind the answer that change its type or shape only."""
 
 
@@ -38,8 +38,8 @@ def without_answers(network: Network) -> tuple[Network, bool]:
     answers = dict.fromkeys(node for way in ways for node in way.answers)
     if not answers or len(ends) != 1:
         return network, False
-    is_choice = any(node.op in (*_SOFTMAX, *_BEST) for node in answers)
-    left_out = [node.place for node in answers if node.op not in _SIGMOID]
+    is_choice = any(node.op in (*SOFTMAX, *_BEST) for node in answers)
+    left_out = [node.place for node in answers if node.op not in SIGMOID]
     notes = [f"{place} is left out: scores are computed from the logits before it" for place in left_out]
     return replace(cut(network, ends), notes=(*network.notes, *notes)), is_choice
 
@@ -48,15 +48,15 @@ def _way(network: Network, makers: Mapping[str, Node], output: str) -> _Way:
     """Back over changes of type and shape to a softmax, a sigmoid or the number of the greatest, and before it."""
     name, way, is_whole_number = output, _Way(output), False
     while (node := makers.get(name)) is not None:
-        if node.op in _SIGMOID and not way.answers and _is_vector(network, node.outputs[0]):
+        if node.op in SIGMOID and not way.answers and _is_vector(network, node.outputs[0]):
             return _Way(name, (node,))
         is_answer = node.op in _BEST if not way.answers else False
-        is_answer = is_answer or (node.op in _SOFTMAX and not any(each.op in _SOFTMAX for each in way.answers))
-        if not (is_answer or node.op in _FORMS) or not _is_vector(network, node.inputs[0]):
+        is_answer = is_answer or (node.op in SOFTMAX and not any(each.op in SOFTMAX for each in way.answers))
+        if not (is_answer or node.op in FORMS) or not _is_vector(network, node.inputs[0]):
             return way
         if node.op == "Cast" and node.attributes.get("to", 0) not in FLOATS:
             is_whole_number = True
-        if node.op in _SOFTMAX and is_whole_number and not way.answers:
+        if node.op in SOFTMAX and is_whole_number and not way.answers:
             return way  # a probability cut off to 0 or 1 is no answer
         name = node.inputs[0]
         if is_answer:
@@ -85,4 +85,4 @@ def _is_along_labels(network: Network, node: Node) -> bool:
     if not -len(shape) <= axis < len(shape):
         return False
     axis %= len(shape)
-    return max(shape) in (shape[axis], prod(shape[axis:]) if node.op in _SOFTMAX else 0)
+    return max(shape) in (shape[axis], prod(shape[axis:]) if node.op in SOFTMAX else 0)

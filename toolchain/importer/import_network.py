@@ -25,7 +25,7 @@ from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
 from edgemeta.toolchain.importer.heads.probe import scales_pixels
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-from edgemeta.toolchain.importer.integer_model import integer_model
+from edgemeta.toolchain.importer.integer_model import integer_model, with_stored_range
 from edgemeta.toolchain.importer.integer_network import integer_network
 from edgemeta.toolchain.importer.network import ImageShape, Network
 from edgemeta.toolchain.importer.onnx_file import read_onnx
@@ -71,7 +71,7 @@ def import_network(
     """
     settings = settings or TaskSettings()
     network, imported, found, usual = _read(path, size, settings)
-    notes = found.notes
+    notes, is_open = found.notes, not isinstance(pixels, Pixels) and not {"mean", "deviation"} & set(pixels)
     if not isinstance(pixels, Pixels):
         if usual is not None and scales_pixels(network):
             usual = replace(usual, mean=(0.0,), deviation=(1.0,))
@@ -88,6 +88,9 @@ def import_network(
         kept = imported.with_parts(found.layers, found.parts)
         integers = integer_network(network, kept, found.outputs, path)
         task = found.task
+        if is_open:
+            pixels, note = with_stored_range(pixels, integers.input)
+            notes = (*notes, *note)
         if isinstance(task, Detection):
             task = renamed(task, dict(zip(found.outputs, integers.outputs, strict=True)))
         model = integer_model(path, integers, pixels, task, name or path.stem, provenance)

@@ -1,6 +1,7 @@
 """From integer layers to a model: how a pixel becomes an input integer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ from edgemeta.model.self_test import with_self_test
 from edgemeta.model.tasks import Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork
-from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.pixels import IMAGENET, Pixels
 
 _LEAST_LEVELS = 128
 """Input integers that 256 pixel values must give at least; fewer mean that the range of the pixels is another."""
+_ALL_LEVELS = 240
+"""From so many on the pixels have the whole range of the input."""
 
 _USUAL = ((0.0, 255.0), (127.5, 127.5), (128.0, 128.0), (0.0, 1.0), (128.0, 1.0))
 """Mean and deviation of pixels of 0 to 1, -1 to 1, and as they are, unsigned and signed."""
@@ -48,18 +51,49 @@ def integer_model(
     return with_self_test(model)
 
 
+def with_stored_range(pixels: Pixels, kind: TensorType) -> tuple[Pixels, tuple[str, ...]]:
+    """Pixels of which the user says no range, with that of the input if it is a usual one; a note if so.
+
+    kind: of the input, whose scale and zero point say what real numbers it holds.
+    """
+    if _levels(pixel_table(kind, pixels.mean, pixels.deviation)) >= _ALL_LEVELS:
+        return pixels, ()
+    mean, deviation = _fitting(kind)
+    if (mean, deviation) not in _USUAL:
+        return pixels, ()
+    note = f"pixels: --mean {mean:g} --std {deviation:g}, as the file's input holds {_held(kind)}"
+    return replace(pixels, mean=(mean,), deviation=(deviation,)), (note,)
+
+
 def _table(path: Path, kind: TensorType, pixels: Pixels) -> NDArray[np.int8] | NDArray[np.uint8]:
     """[1 or C, 256]: the input integer of (pixel - mean) / deviation for each channel. Raises ImportedFileError."""
     integers = pixel_table(kind, pixels.mean, pixels.deviation)
-    levels = min(len(np.unique(row)) for row in integers)
-    if levels < _LEAST_LEVELS:
-        least, most = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
-        mean, deviation = _fitting(kind)
+    if (levels := _levels(integers)) < _LEAST_LEVELS:
         raise ImportedFileError(
-            f"{path}: its input holds {least:.4g} to {most:.4g}, of which pixels by --mean and --std use {levels} of "
-            f"256 steps: expected (pixel - mean) / std in this range, such as --mean {mean:g} --std {deviation:g}"
+            f"{path}: its input holds {_held(kind)}, of which pixels by --mean and --std use {levels} of "
+            f"256 steps: expected (pixel - mean) / std in this range, such as {_suggested(kind)}"
         )
     return integers
+
+
+def _levels(integers: NDArray[np.int8] | NDArray[np.uint8]) -> int:
+    return min(len(np.unique(row)) for row in integers)
+
+
+def _held(kind: TensorType) -> str:
+    least, most = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
+    return f"{least:.4g} to {most:.4g}"
+
+
+def _suggested(kind: TensorType) -> str:
+    """Options for the range of an input: ImageNet's numbers if that is theirs."""
+    mean, deviation = IMAGENET
+    usual = (min(-a / b for a, b in zip(mean, deviation, strict=True)), (255 - mean[2]) / deviation[2])
+    held = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
+    if all(abs(a - b) <= _STEPS_OFF * kind.scale for a, b in zip(usual, held, strict=True)):
+        return f"--mean {','.join(map(str, mean))} --std {','.join(map(str, deviation))}"
+    one, other = _fitting(kind)
+    return f"--mean {one:g} --std {other:g}"
 
 
 def _fitting(kind: TensorType) -> tuple[float, float]:

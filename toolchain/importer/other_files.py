@@ -32,7 +32,7 @@ def refuse_other_files(path: Path) -> None:
     except OSError as error:
         raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     for beginnings, what in _BEGINNINGS:
-        if head.startswith(beginnings):
+        if head.lstrip().startswith(beginnings):
             raise ImportedFileError(f"{path}: {what.format(torch=_TORCH)}")
     if head.startswith(_ZIP):
         inside = b".pkl" in head or path.suffix in (".pt", ".pth", ".ckpt")

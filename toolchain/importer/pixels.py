@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from edgemeta.model.graph import Align, Crop
 
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+"""Mean and deviation of its photographs: red, green, blue."""
+
 
 @dataclass(frozen=True)
 class Pixels:

@@ -1,10 +1,10 @@
 """The task of an imported network: what the user says, or what the end of the network shows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgemeta.model.layers import FloatLayer, Function
+from edgemeta.model.layers import AveragePool, FloatLayer, Function, GlobalAverage, MaxPool
 from edgemeta.model.tasks import (
     Classification,
     Embedding,
@@ -15,6 +15,7 @@ from edgemeta.model.tasks import (
     Task,
 )
 from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.answers import SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
@@ -22,6 +23,7 @@ from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
+from edgemeta.toolchain.importer.unknown_ends import is_vector, question, scored_map
 from edgemeta.toolchain.importer.values import Map, Pixels
 
 LEAST_LOGITS = 3
@@ -50,17 +52,17 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
     if settings.task in (None, "segmentation") and (logits := _compared(graph)) is not None:
         return cut(graph, [logits]), None
     if settings.task not in (None, "detection") or (
-        settings.task is None and not settings.decoding and _is_vector(graph)
+        settings.task is None and not settings.decoding and is_vector(graph)
     ):
         return graph, None
     try:
         heads = heads_of(graph, ends_of(graph), settings)
     except HeadError as error:
-        raise ImportedFileError(
-            f"{path}: no detection was recognized: {error}. If it is one, name its last convolutions with --outputs, "
-            "and its --decoding; for a classification name its logits; --task "
-            "segmentation is for maps of labels, --task raw takes any outputs as numbers"
-        ) from None
+        found = None if settings.task or settings.decoding else scored_map(graph)
+        if found is None:
+            raise ImportedFileError(f"{path}: {question(graph, str(error))}") from None
+        network, note = found
+        return replace(network, notes=(*network.notes, note)), None
     parts = [part for level in heads.levels for part in level.parts]
     return cut(graph, dict.fromkeys(end.tensor for part in parts for end in (part.end, part.beside) if end)), heads
 
@@ -77,16 +79,15 @@ def _compared(graph: Network) -> str | None:
     channels = -1 if node.op == "ARG_MAX" or graph.input_order == "hwc" else 1
     left = [side for place, side in enumerate(before) if place != channels % 4]
     is_map = len(before) == 4 and [side for side in after if side != 1] == [side for side in left if side != 1]
-    return node.inputs[0] if is_map and before[channels] > 1 and max(left) > 1 else None
+    if not is_map or before[channels] == 1 or max(left) == 1:
+        return None
+    name = node.inputs[0]
+    while (maker := makers.get(name)) is not None and maker.op in (*SOFTMAX, *SIGMOID, "QUANTIZE", "DEQUANTIZE"):
+        name = maker.inputs[0]  # the greatest stays the greatest
+    return name
 
 
 _VIEWS = ("Cast", "CAST", "Identity", "Squeeze", "SQUEEZE", "Unsqueeze", "EXPAND_DIMS", "Reshape", "RESHAPE")
-
-
-def _is_vector(graph: Network) -> bool:
-    """Whether the only output is one number for each of many labels."""
-    shape = graph.shapes.get(graph.outputs[0], ())
-    return len(graph.outputs) == 1 and len(shape) >= 2 and all(side == 1 for side in (shape[0], *shape[2:]))
 
 
 def meaning(
@@ -137,11 +138,13 @@ def meaning(
             MultiLabel(labels) if settings.score_threshold is None else MultiLabel(labels, settings.score_threshold)
         )
         return Meaning(layers, outputs, several, tuple(notes))
-    if count == 1 or not (is_choice or task or settings.labels or stored or count >= LEAST_LOGITS):
-        numbers, how = ("one number", "") if count == 1 else (f"{count} numbers", ", or name the labels with --labels")
+    is_likely = count >= LEAST_LOGITS and not _is_pooled(layers, outputs[0])
+    if count == 1 or not (is_choice or task or settings.labels or stored or is_likely):
+        numbers, how = ("one number", "") if count == 1 else (f"{count} numbers", ", --labels FILE names its labels")
+        others = "multi-label" if count == 1 else "embedding, keypoints, multi-label"
         raise ImportedFileError(
             f"{path}: its result is {numbers}, which nothing says to be scores of labels that exclude one another: "
-            f"say what it is with --task{how}"
+            f"--task raw takes it as numbers{how}, and there is --task {others}"
         )
     if not (is_choice or task or settings.labels or stored):
         notes.append(
@@ -149,6 +152,17 @@ def meaning(
             "something else, name it with --task"
         )
     return Meaning(layers, outputs, Classification(labels), tuple(notes))
+
+
+def _is_pooled(layers: Sequence[FloatLayer], name: str) -> bool:
+    """Whether a vector is the pooled map of a ReLU: features, as logits are below 0, too."""
+    made = {layer.name: layer for layer in layers}
+    layer = made.get(name)
+    while isinstance(layer, AveragePool | GlobalAverage | MaxPool):
+        layer = made.get(layer.sources[0])
+        if layer is not None and layer.limits is not None:
+            return True
+    return False
 
 
 def _keypoints(path: Path, settings: TaskSettings, numbers: int) -> Keypoints:

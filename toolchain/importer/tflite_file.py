@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
 from edgemeta.toolchain.importer.stored_names import of_archive
+from edgemeta.toolchain.importer.tflite_patterns import with_dilations, with_shapes_known
 
 IDENTIFIER = b"TFL3"
 """Of every TFLite file, at its fifth byte."""
@@ -53,6 +54,8 @@ _OPTIONS: Mapping[str, str] = {
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }
 """The record of an operator's options, and which of them count; `act` is the fused activation."""
+_RECORDS = {"CUSTOM Convolution2DTransposeBias": ("padding_of_c", "stride_w", "stride_h")}
+"""Options of MediaPipe's custom operators, 32 bits each; padding_of_c: 1 for SAME, 2 for VALID."""
 _CAMEL = {"act": "FusedActivationFunction"}
 
 
@@ -78,6 +81,8 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
         network = replace(reader.network(path.stem), labels=of_archive(data).labels)
     except ImportedFileError:
         raise
+    except _OtherFormError as error:
+        raise ImportedFileError(f"{path}: {error}") from None
     except _OtherInputError as error:
         raise ImportedFileError(f"{path}: takes no image: {error}") from None
     except _DamagedError as error:
@@ -100,6 +105,10 @@ def is_tflite(path: Path) -> bool:
 
 class _DamagedError(Exception):
     """What is wrong with a file."""
+
+
+class _OtherFormError(Exception):
+    """What a file has in a form that is not read."""
 
 
 class _OtherInputError(Exception):
@@ -157,6 +166,8 @@ class _Reader:
                 self.shapes[name] = tuple(int(side) for side in tensor.ShapeAsNumpy())
             else:
                 self.shapes[name] = ()
+            if 0 in self.shapes[name] and min(self.shapes[name]) == 0:
+                raise _OtherInputError(f"tensor {name!r} has no elements, as those of a network with memory (LSTM)")
             if self.shapes[name] and min(self.shapes[name]) < 1:
                 raise _DamagedError(f"tensor {name!r} has the shape {self.shapes[name]}")
             room -= self._contents(tensor, name)
@@ -183,6 +194,8 @@ class _Reader:
         buffer = self._buffer(tensor)
         size = self._length(buffer.DataLength(), "bytes of a constant", len(self.data))
         stored = None
+        if size and tensor.Sparsity() is not None:
+            raise _OtherFormError(f"constant {name!r} is stored sparsely, expected all of its numbers")
         if size:
             stored = _stored(kind, buffer.DataAsNumpy(), self.shapes[name], name)
         quantization = self._quantization(tensor, kind, stored)
@@ -223,18 +236,21 @@ class _Reader:
         op = self.ops.get(builtin, f"operator {builtin}")
         custom: dict[str, Any] = {}
         if op == "CUSTOM":
-            op, custom = f"CUSTOM {_custom(code)}", self._custom(operation)
+            op = f"CUSTOM {_custom(code)}"
+            custom = self._custom(operation, op)
         inputs = tuple(self.names[i] if i >= 0 else "" for i in self._numbers(operation.InputsAsNumpy(), least=-1))
         outputs = tuple(self.names[i] for i in self._numbers(operation.OutputsAsNumpy()))
         if not outputs:
             raise _DamagedError(f"operation {number} has no outputs")
         return Node(op, f"{number} ({outputs[0]})", inputs, outputs, self._attributes(operation, op) | custom)
 
-    def _custom(self, operation: Any) -> dict[str, Any]:
-        """The options of a custom operator, where they are a map in FlexBuffers, as TensorFlow writes them."""
+    def _custom(self, operation: Any, op: str) -> dict[str, Any]:
+        """The options of a custom operator: a map in FlexBuffers, as TensorFlow writes them, or a record of C."""
         from flatbuffers import flexbuffers
 
         data = operation.CustomOptionsAsNumpy() if operation.CustomOptionsLength() else b""
+        if op in _RECORDS:
+            return dict(zip(_RECORDS[op], struct.unpack(f"<{len(_RECORDS[op])}i", bytes(data)), strict=True))
         try:
             found = flexbuffers.Loads(bytes(data)) if 0 < len(data) <= MAX_NAME else {}
         except Exception:  # noqa: BLE001 (options of any form; an operator that needs them says what is missing)
@@ -242,14 +258,14 @@ class _Reader:
         return found if isinstance(found, dict) else {}
 
     def _unfolded(self, nodes: list[Node]) -> tuple[Node, ...]:
-        """The nodes without those that only dequantize a constant, as files with 16-bit weights have them."""
+        """The nodes without those that only dequantize a constant (16-bit weights), dilated convolutions as one."""
         kept = []
         for node in nodes:
             if node.op == "DEQUANTIZE" and node.inputs[0] in self.constants:
                 self.constants[node.outputs[0]] = self.constants[node.inputs[0]].astype(np.float32)
             else:
                 kept.append(node)
-        return tuple(kept)
+        return with_dilations(with_shapes_known(kept, self.constants, self.shapes), self.constants, self.shapes)
 
     def _attributes(self, operation: Any, op: str) -> dict[str, Any]:
         kind = operation.BuiltinOptionsType()

@@ -22,6 +22,7 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "BROADCAST_TO": sizing.expand,
     "CONCATENATION": activated(rearranging.concat),
     "CONV_2D": activated(tflite.conv),
+    "CUSTOM Convolution2DTransposeBias": tflite.transpose_conv_bias,
     "DEPTH_TO_SPACE": tflite.depth_to_space,
     "DEPTHWISE_CONV_2D": activated(tflite.depthwise_conv),
     "DEQUANTIZE": elementwise.place_of,

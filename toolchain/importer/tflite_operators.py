@@ -19,7 +19,7 @@ from edgemeta.toolchain.importer import elementwise, rearranging, sizing
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import average_inside, nearest
-from edgemeta.toolchain.importer.values import Pixels, Value
+from edgemeta.toolchain.importer.values import Map, Pixels, Value
 from edgemeta.toolchain.importer.windows import add_conv, add_transposed, same_padding
 
 Convert = Callable[[Builder, Node], Value]
@@ -77,18 +77,32 @@ def _conv(build: Builder, node: Node, weight: Any, groups: int) -> Value:
 
 def transpose_conv(build: Builder, node: Node) -> Value:
     """TRANSPOSE_CONV: inputs are the size of its output, weights [O, KH, KW, I], the map and the bias."""
-    weight, source = build.required(node, 1), build.pixels(node, 2)
     _, *size, _ = (int(each) for each in build.required(node, 0))
+    is_same = node.attributes["padding"] == SAME
+    return _transposed(
+        build, node, build.pixels(node, 2), build.required(node, 1), build.constant(node, 3), size, is_same
+    )
+
+
+def transpose_conv_bias(build: Builder, node: Node) -> Value:
+    """MediaPipe's Convolution2DTransposeBias: inputs are the map, weights [O, KH, KW, I] and the bias."""
+    size, is_same = build.shape(node.outputs[0])[1:3], node.attributes["padding_of_c"] == 1
+    weight, bias = build.required(node, 1), build.constant(node, 2)
+    return _transposed(build, node, build.pixels(node), weight, bias, list(size), is_same)
+
+
+def _transposed(
+    build: Builder, node: Node, source: Map, weight: Any, bias: Any, size: list[int], is_same: bool
+) -> Value:
     stride, kernel = _pair(node, "stride_{}"), (weight.shape[1], weight.shape[2])
     before, after = [], []
     for side, out, step, taps in zip(source.shape[:2], size, stride, kernel, strict=True):
-        cut = max((side - 1) * step + taps - out, 0) // 2 if node.attributes["padding"] == SAME else 0
+        cut = max((side - 1) * step + taps - out, 0) // 2 if is_same else 0
         before.append(taps - 1 - cut)
         after.append(out - 1 - (side - 1) * step + cut)
     if min(before + after) < 0:
         raise UnsupportedError(f"an output of {size} rows and columns, which the kernel {kernel} does not fill")
     around = (before[0], before[1], after[0], after[1])
-    bias = build.constant(node, 3)
     return Pixels(add_transposed(build, source, node.outputs[0], weight, bias, stride, around, 1, (1, 1)))
 
 
@@ -206,6 +220,9 @@ def _pair(node: Node, name: str) -> Pair:
 def _padding(node: Node, sides: Pair, sizes: Pair, stride: Pair) -> Padding:
     if min(stride) < 1:
         raise UnsupportedError(f"a stride of {stride}")
+    if "pads" in node.attributes:
+        top, left, bottom, right = node.attributes["pads"]
+        return top, left, bottom, right
     if node.attributes["padding"] == VALID:
         return 0, 0, 0, 0
     return same_padding(sides, sizes, stride)

@@ -131,7 +131,7 @@ class TfliteNet:
         results = build.CreateNumpyVector(np.array(outputs, np.int32))
         record, custom = None, None
         if options is None and attributes:
-            custom = build.CreateByteVector(flexbuffers.Dumps(attributes))
+            custom = build.CreateByteVector(attributes.get("record") or flexbuffers.Dumps(attributes))
         if options is not None:
             given = {
                 key: build.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, list) else value

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from edgemeta.toolchain.importer.heads import layouts
 from edgemeta.toolchain.importer.heads.formula import Formula, Grid
 from edgemeta.toolchain.importer.heads.layouts import Layout, Split
-from edgemeta.toolchain.importer.pixels import Pixels
+from edgemeta.toolchain.importer.pixels import IMAGENET, Pixels
 
-_IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _ULTRALYTICS = Pixels((0.0,), (255.0,), "rgb", "letterbox", (114,), "center")
 _YOLOX = Pixels((0.0,), (1.0,), "bgr", "letterbox", (114,), "corner")
-_OPENMMLAB = Pixels(_IMAGENET[0][::-1], _IMAGENET[1][::-1], "bgr", "letterbox", (114,), "corner")
-_NANODET = Pixels(_IMAGENET[0][::-1], _IMAGENET[1][::-1], "bgr", "full")
+_OPENMMLAB = Pixels(IMAGENET[0][::-1], IMAGENET[1][::-1], "bgr", "letterbox", (114,), "corner")
+_NANODET = Pixels(IMAGENET[0][::-1], IMAGENET[1][::-1], "bgr", "full")
 _FACES = Pixels((127.5,), (127.5,), "rgb", "letterbox", (0,), "center")
 
 Rule = Callable[[tuple[int, int], tuple[Split, ...]], tuple[Grid, ...] | None]
@@ -186,7 +185,7 @@ FAMILIES: tuple[Family, ...] = (
         "L + 32 channels in four grids of 8, 16, 32 and 64 pixels, apart in the outputs: classes, four distances",
         layouts.few_bins(8, joins=False),
         Formula("yolov8", bins=8),
-        Pixels(_IMAGENET[0], _IMAGENET[1], "rgb", "full"),
+        Pixels(IMAGENET[0], IMAGENET[1], "rgb", "full"),
         is_by_ends=True,
         origin=0.5,
         rule=_strides((8, 16, 32, 64)),
@@ -277,6 +276,16 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_pixels_of_anchors,
         labels=("palm",),
+    ),
+    Family(
+        "BlazePose",
+        "12 A and A channels: box of a person with four keypoints, person",
+        layouts.keypoints_too(12),
+        Formula("linear"),
+        _FACES,
+        is_by_ends=True,
+        rule=_pixels_of_anchors,
+        labels=("person",),
     ),
     Family(
         "Yolo-FastestV2",

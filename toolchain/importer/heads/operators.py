@@ -71,6 +71,8 @@ PASSED = frozenset(
         "EXP",
         "EXPAND_DIMS",
         "FLOOR",
+        "FLOOR_DIV",
+        "FLOOR_MOD",
         "GATHER",
         "GATHER_ND",
         "LOGISTIC",

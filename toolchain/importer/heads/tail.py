@@ -179,6 +179,8 @@ def _cast(node: Node, given: _Inputs) -> Array:
 _TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "ADD": np.add,
     "DIV": np.divide,
+    "FLOOR_DIV": np.floor_divide,
+    "FLOOR_MOD": np.mod,
     "MAXIMUM": np.maximum,
     "MAX": np.maximum,
     "MIN": np.minimum,
@@ -321,6 +323,9 @@ class Tail:
 
     def _keep(self, node: Node, known: dict[str, Array]) -> None:
         if self._room > 0 and all(not name or name in known for name in node.inputs):
-            results = computed(node, [known[name] if name else None for name in node.inputs]) or []
+            given: list[Any] = [known[name] if name else None for name in node.inputs]
+            if node.op == "RESHAPE" and len(given) == 1:  # its shape is among the options, or that of its result
+                given.append(self.graph.shapes.get(node.outputs[0], ()))
+            results = computed(node, given) or []
             self._room -= sum(each.size for each in results if each.base is None)
             known.update(zip(node.outputs, results, strict=False))
