@@ -34,6 +34,7 @@ def detection(
     made: dict[str, list[FloatLayer]] = {}
     parts: dict[str, tuple[str, tuple[int, ...]]] = {}
     joined: list[Concat] = []
+    split: set[str] = set()
 
     def output(part: Part, what: str) -> str:
         """The layer that gives a part; its convolution, and the activation that the file has behind it, are split."""
@@ -53,6 +54,7 @@ def detection(
         made.setdefault(whole.name, []).append(taken)
         parts[taken.name] = (conv.name, part.channels)
         if behind is not None:
+            split.add(conv.name)
             made[whole.name].append(behind.renamed(name, (taken.name,)))
             parts[name] = (whole.name, part.channels)
         return name
@@ -68,6 +70,8 @@ def detection(
         for level in heads.levels
     )
     changed: tuple[FloatLayer, ...] = tuple(part for layer in layers for part in made.get(layer.name, [layer]))
+    read = {name for layer in changed for name in layer.sources}
+    changed = tuple(layer for layer in changed if layer.name not in split or layer.name in read)
     task = Detection(labels, levels=levels, **vars(heads.formula))
     given: dict[str, Any] = {
         "score_threshold": settings.score_threshold,
