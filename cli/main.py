@@ -12,6 +12,7 @@ from edgemeta.model.errors import EdgemetaError
 _VERBS = {
     "backends": "edgemeta.cli.models:backends",
     "bench": "edgemeta.cli.bench:bench",
+    "cameras": "edgemeta.cli.cameras.command:cameras",
     "check": "edgemeta.cli.service:check",
     "classify": "edgemeta.cli.predict:classify",
     "collect": "edgemeta.cli.collecting:collect",

@@ -1,0 +1,1 @@
+"""Cameras that speak ONVIF: which there are on the network, and the addresses of their streams."""
