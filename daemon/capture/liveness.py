@@ -1,4 +1,4 @@
-"""What a live camera's frames say about it: its picture is frozen, black, delayed or damaged."""
+"""What a live camera's frames say about it: its picture is frozen, black, delayed, damaged or another one."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError
+from edgemeta.daemon.capture.steady_view import SteadyView
 from edgemeta.daemon.capture.still_picture import FASTEST_NS, FEWEST, PictureSample, StillPicture, sample_of
 from edgemeta.daemon.capture.stream_delay import StreamDelay
 from edgemeta.daemon.config.camera import CameraConfig
@@ -133,6 +134,8 @@ class Finding:
     reopen: bool = False
 
 
+MOVED = "the picture is not what it was: the camera was moved, turned or covered"
+
 RUNNING = Finding(CameraState.RUNNING)
 """Nothing is wrong."""
 
@@ -143,6 +146,7 @@ class Liveness:
     def __init__(self, config: CameraConfig) -> None:
         self._config = config
         self._check = FrameCheck(config.frozen_after, config.black_after)
+        self._view = SteadyView(config.moved_after) if config.moved_after is not None else None
         self._delay = StreamDelay()
         self.damage = Damage()
         self._reopening = Backoff(REOPENED_AFTER, REOPENED_AT_MOST_AFTER)
@@ -175,6 +179,8 @@ class Liveness:
         """
         now = frame.captured_ns
         self._check.check(frame)
+        if self._view is not None and not self._check.black:
+            self._view.add(frame.pixels, now)
         self.damage.add(frame.damaged, now)
         frame = self._in_its_time(frame)
         return frame, self._finding(now, frame)
@@ -197,6 +203,8 @@ class Liveness:
             return Finding(CameraState.DELAYED, f"frames arrive more than {self._config.delayed_after:g} s late")
         if frame.link_busy and self._config.delayed_after is not None:
             return Finding(CameraState.DELAYED, "the link to the camera never pauses: frames arrive late")
+        if self._view is not None and self._view.moved:
+            return Finding(CameraState.RUNNING, MOVED)
         return Finding(CameraState.RUNNING, "frames are damaged again and again") if self.damage.lasts else RUNNING
 
     def _is_late(self, now_ns: int, delay_ns: int) -> bool:

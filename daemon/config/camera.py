@@ -201,6 +201,11 @@ class CameraConfig(Section):
         description="Seconds by which a live camera's frames may arrive late, by the timestamps of its stream, before "
         "it is `delayed`; null: any.",
     )
+    moved_after: Annotated[float, Field(ge=1, le=3600, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Seconds of another view after which a live camera has a problem: it was moved, turned or covered; "
+        "null: never. Not for cameras that turn by themselves.",
+    )
     retry: RetryConfig = Field(default=RetryConfig(), description="Delays between attempts to open the source.")
     model: Annotated[Annotated[str, Field(min_length=1)] | None, Applies.AFTER_SWAP, MODEL_ADDRESS] = Field(
         default=None, description="This camera's model, in the form of `model`; null uses `model`."
