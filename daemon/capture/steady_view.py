@@ -93,7 +93,7 @@ def view_of(pixels: Pixels) -> NDArray[np.float32]:
 
 
 def likeness_of(known: NDArray[np.float32], view: NDArray[np.float32]) -> float:
-    """Return the correlation of two views; 1 where the known one has nothing to be recognized by."""
+    """Return the correlation of two views [2, ROWS, COLUMNS]; 1 where the known one has nothing to be recognized by."""
     squares = float(np.mean(known * known))
     if squares < LEAST_EDGES:
         return 1.0
