@@ -14,13 +14,14 @@ from edgemeta.daemon.config.login import (
     UserNameVariable,
     keys_of_login,
 )
-from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
+from edgemeta.daemon.config.objects import LineConfig, ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.picture import CircleConfig, Polygons
 from edgemeta.daemon.config.reloading import Applies, marker
 from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
+from edgemeta.daemon.config.tracking import TrackingConfig
 from edgemeta.model.address import MARK
 from edgemeta.model.small_file import is_file
 
@@ -220,6 +221,12 @@ class CameraConfig(Section):
     )
     zones: Annotated[dict[Name, ZoneConfig], Applies.AT_ONCE] = Field(
         default={}, description="Zones of a detection by name: parts of the picture with counts of their own."
+    )
+    lines: Annotated[dict[Name, LineConfig], Applies.AT_ONCE] = Field(
+        default={}, description="Lines of a detection by name: objects that cross them are reported."
+    )
+    tracking: Annotated[TrackingConfig | None, Applies.AT_ONCE] = Field(
+        default=None, description="Replaces the whole section `tracking` for this camera; null uses `tracking`."
     )
     state: Annotated[StateConfig | None, Applies.AT_ONCE] = Field(
         default=None, description="Replaces the whole section `state` for this camera; null uses `state`."

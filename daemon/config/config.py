@@ -24,6 +24,7 @@ from edgemeta.daemon.config.section import Label, Name, PathText, Relative, Seco
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
+from edgemeta.daemon.config.tracking import TrackingConfig
 from edgemeta.daemon.config.web import WebConfig
 from edgemeta.plugins.api import Fallback
 from edgemeta.plugins.frames import Place
@@ -151,6 +152,9 @@ class Config(Section):
     )
     objects: Annotated[ObjectsConfig, Applies.AT_ONCE] = Field(
         default=ObjectsConfig(), description="Which detected objects count."
+    )
+    tracking: Annotated[TrackingConfig, Applies.AT_ONCE] = Field(
+        default=TrackingConfig(), description="How detected objects are followed from frame to frame."
     )
     state: Annotated[StateConfig, Applies.AT_ONCE] = Field(
         default=StateConfig(), description="When a camera's state changes."

@@ -1,10 +1,10 @@
-"""Config of detected objects: which of them count, and the zones of a camera."""
+"""Config of detected objects: which of them count, and the zones and lines of a camera."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from edgemeta.daemon.config.section import Label, Section
+from edgemeta.daemon.config.section import Label, Seconds, Section
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Score = Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)]
@@ -50,4 +50,25 @@ class ZoneConfig(Section):
     )
     labels: Annotated[list[Label], Field(min_length=1)] | None = Field(
         default=None, description="Labels to count in the zone; null counts all."
+    )
+    loitering_s: Seconds | None = Field(
+        default=None, description="Seconds in the zone after which an object is `loitering`; null: no such events."
+    )
+
+
+def _two_points(points: list[list[float]]) -> list[list[float]]:
+    if points[0] == points[1]:
+        raise ValueError("two different points")
+    return points
+
+
+class LineConfig(Section):
+    """A line in the picture; objects that cross it are reported with the side to which they go."""
+
+    points: Annotated[list[Point], Field(min_length=2, max_length=2), AfterValidator(_two_points)] = Field(
+        description="Its two ends `[x, y]` as fractions of the picture's width and height. What crosses it is the "
+        "middle of an object's lower edge; left and right are those of somebody who walks from the first to the second."
+    )
+    labels: Annotated[list[Label], Field(min_length=1)] | None = Field(
+        default=None, description="Labels that are reported at the line; null reports all."
     )

@@ -1,8 +1,8 @@
 """From a captured frame to its messages: a pure function of its input. No camera, no broker, no files."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
@@ -13,7 +13,8 @@ from edgemeta.daemon.inference.readers.reading import Picture
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
 from edgemeta.daemon.inference.tracking.by_task import tracker_of
-from edgemeta.daemon.messages.records import SCHEMA_VERSION, Fields, FrameMessage, ModelIdentity
+from edgemeta.daemon.inference.tracking.tracker import Event
+from edgemeta.daemon.messages.records import SCHEMA_VERSION, Box, EventMessage, Fields, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model
@@ -38,13 +39,15 @@ class Identity:
 class FrameResult:
     """The result of one frame: the fields of its message, its state and event updates, the time of each stage in ns.
 
-    best: its best label or object as a `LabelScore`, None without any.
+    best: its best label or object as a `LabelScore`, None without any. best_of: the objects that this frame shows best
+    so far, by id, and their boxes in pixels of the classified picture.
     """
 
     fields: Fields
     best: Fields | None
     updates: Updates
     stages: dict[str, int]
+    best_of: Mapping[int, Box] = field(default_factory=dict)
 
     @cached_property
     def frame(self) -> FrameMessage:
@@ -75,6 +78,8 @@ class Pipeline:
         self._clock = clock
         self._now = now
         self._shape: tuple[int, ...] = ()
+        self._ended: Sequence[Event] = ()
+        self._newest: Fields | None = None
         self._input: FrameInput
         self._picture: Picture
 
@@ -124,6 +129,10 @@ class Pipeline:
         outputs, delay = ran.outputs, captured.frame.delay_ns
         reading = self._reader(outputs, self._picture)
         tracked = self._tracker.add(reading, self._settings, came)
+        if self._ended:
+            tracked, self._ended = replace(tracked, events=[*self._ended, *tracked.events]), ()
+        for found, number in zip(reading.objects or (), tracked.ids, strict=False):
+            found["id"] = number
         finished = self._now()
 
         stages = {
@@ -166,8 +175,13 @@ class Pipeline:
             "withheld": withheld,
             "historical": False,
         }
+        self._newest = fields
         updates = self._reporter.update(fields, tracked, came, self._settings)
-        return FrameResult(fields, reading.best, updates, stages)
+        return FrameResult(fields, reading.best, updates, stages, tracked.best)
+
+    def end(self) -> tuple[EventMessage, ...]:
+        """End all objects that are followed, with the newest frame: no other one comes. Returns their events."""
+        return () if self._newest is None else self._reporter.events(self._newest, self._tracker.end())
 
     def _apply_wanted(self) -> None:
         """Apply a new model or new settings; the state and the recent frames it is based on stay."""
@@ -178,7 +192,9 @@ class Pipeline:
             self._shape = ()
         self._loaded, self._settings = loaded, settings
         self._reader = reader_of(loaded.model, settings)
-        self._tracker = tracker_of(loaded.model, self._tracker)
+        before, self._tracker = self._tracker, tracker_of(loaded.model, self._tracker)
+        if self._tracker is not before:
+            self._ended = before.end()
         self._model_identity = _fields_of(loaded.identity)
 
     def _input_for(self, shape: tuple[int, ...]) -> FrameInput:

@@ -1,10 +1,11 @@
 """Decides which messages a frame triggers: its own, a state update, events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
-from edgemeta.daemon.messages.records import EventMessage, Fields, StateMessage
+from edgemeta.daemon.messages.records import EventMessage, Fields, FollowedObject, StateMessage
 from edgemeta.daemon.runtime.clock import NS, Clock
 
 
@@ -42,14 +43,19 @@ class StateReporter:
             self._state, self._since_ns = _state(frame, tracked), captured_ns
         clock_was_set = self._sets != (sets := self._clock.sets)
         due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns or clock_was_set
+        events = self.events(frame, tracked.events)
         if not tracked.changed and not due:
-            return Updates(None, (), withheld=settings.only_changes)
+            return Updates(None, events, withheld=settings.only_changes and not events)
         self._reported_ns, self._sets = captured_ns, sets
         if clock_was_set and self._state is not None:
             times = {"since": self._clock.utc(self._since_ns), "clock_synchronized": frame["clock_synchronized"]}
             self._state = self._state.model_copy(update=times)
         state = None if self._state is None else self._state.model_copy(update={"score": tracked.score})
-        return Updates(state, tuple(_event(frame, event) for event in tracked.events), withheld=False)
+        return Updates(state, events, withheld=False)
+
+    def events(self, frame: Fields, events: Sequence[Event]) -> tuple[EventMessage, ...]:
+        """Return the messages of what happened in a frame."""
+        return tuple(_event(frame, event, self._clock) for event in events)
 
 
 def _state(frame: Fields, tracked: Tracked) -> StateMessage:
@@ -68,14 +74,18 @@ def _state(frame: Fields, tracked: Tracked) -> StateMessage:
     )
 
 
-def _event(frame: Fields, event: Event) -> EventMessage:
+def _event(frame: Fields, event: Event, clock: Clock) -> EventMessage:
     return EventMessage(
         device=frame["device"],
         boot=frame["boot"],
         camera=frame["camera"],
         kind=event.kind,
+        change=event.change,
+        object=None if event.object is None else _object(event.object, clock),
         label=event.label,
         zone=event.zone,
+        line=event.line,
+        direction=event.direction,
         count=event.count,
         previous_count=event.previous_count,
         state=event.state,
@@ -87,3 +97,8 @@ def _event(frame: Fields, event: Event) -> EventMessage:
         captured=frame["captured"],
         clock_synchronized=frame["clock_synchronized"],
     )
+
+
+def _object(followed: Fields, clock: Clock) -> FollowedObject:
+    best = {**followed["best"], "captured": clock.utc(followed["best"]["captured"])}
+    return FollowedObject(**{**followed, "began": clock.utc(followed["began"]), "best": best})

@@ -80,7 +80,7 @@ EVENT = Channel(
     "{base}/{device}/{camera}/event",
     EventMessage,
     retain=False,
-    summary="A change of state, or objects that appeared or are gone.",
+    summary="A change of state, or what an object did.",
     kept=True,
 )
 STATUS = Channel("status", "{base}/{device}/{camera}/status", StatusMessage, retain=True, summary="Status of a camera.")

@@ -91,6 +91,12 @@ class FoundKeypoint(Part):
 class FoundObject(Part):
     """One object with its box."""
 
+    id: int | None = Field(
+        default=None,
+        ge=1,
+        description="The object's number among those of its camera and `boot`, the same in all frames and events; null "
+        "while it is not confirmed, and where objects are not followed.",
+    )
     label: str = Field(description="The label.")
     score: float = Field(ge=0, le=1, description="How certain the model is.")
     box: Box = Field(
@@ -270,21 +276,84 @@ class EventKind(str, Enum):
     STATE = "state"
     APPEARED = "appeared"
     GONE = "gone"
+    OBJECT = "object"
+
+
+class ObjectChange(str, Enum):
+    """What an object did."""
+
+    BEGIN = "begin"
+    ENTERED = "entered"
+    LEFT = "left"
+    CROSSED = "crossed"
+    LOITERING = "loitering"
+    STOPPED = "stopped"
+    END = "end"
+
+
+class BestPicture(Part):
+    """The frame that shows an object best."""
+
+    captured: datetime = Field(description="When it was captured, UTC.")
+    score: float = Field(ge=0, le=1, description="The object's score in it.")
+    box: Box = Field(description="The object's box in it, as in frame messages.")
+    box_relative: Box = Field(description="The same as fractions.")
+
+
+class FollowedObject(Part):
+    """An object that is followed from frame to frame."""
+
+    id: int = Field(ge=1, description="Its number among the objects of the camera and `boot`; none is given twice.")
+    label: str = Field(description="Its label: that with the greatest sum of scores when it was confirmed.")
+    score: float = Field(ge=0, le=1, description="Score of its newest box.")
+    box: Box = Field(description="Its newest box, as in frame messages.")
+    box_relative: Box = Field(description="The same as fractions.")
+    zones: list[str] = Field(description="The zones in which it is, by the rule of `state`.")
+    began: datetime = Field(description="When its first frame was captured, UTC.")
+    stayed_s: float = Field(ge=0, description="Seconds from its first frame to its newest.")
+    best: BestPicture = Field(
+        description="The frame with the greatest product of its score and the shorter side of its box, so far; frames "
+        "in which the box touches the edge of the picture count half."
+    )
+    path: list[Point] = Field(
+        description="Where it stood (the middle of the lower edge of its box) as fractions of the picture, from its "
+        "first frame to its newest, at most 32 points at equal numbers of frames."
+    )
 
 
 class EventMessage(Message):
-    """A change of state, or objects that appeared or are gone."""
+    """A change of state, objects that appeared or are gone, or what one object did."""
 
     camera: str = Field(description="Name of the camera.")
     kind: EventKind = Field(
         default=EventKind.STATE,
         description="state: another state (classification); appeared, gone: there are more or fewer of `label` than "
-        "before (detection and multi-label).",
+        "before (multi-label, segmentation, and a detection whose objects are not followed); object: what one of the "
+        "objects of a detection did.",
     )
-    label: str | None = Field(default=None, description="The label of which there are more or fewer; null for `state`.")
-    zone: str | None = Field(default=None, description="The zone in which; null: in the whole picture, or for `state`.")
-    count: int | None = Field(default=None, ge=0, description="How many there are now; null for `state`.")
-    previous_count: int | None = Field(default=None, ge=0, description="How many there were; null for `state`.")
+    change: ObjectChange | None = Field(
+        default=None,
+        description="What the object did: begin: it is confirmed; entered, left: a zone; crossed: a line; loitering: "
+        "it has been in a zone for `loitering_s`; stopped: it has not moved for `tracking.stopped_after`; end: it is "
+        "gone. Every begin has one end, every entered one left. Null for other kinds.",
+    )
+    object: FollowedObject | None = Field(default=None, description="The object; null for other kinds.")
+    label: str | None = Field(
+        default=None,
+        description="The label of which there are more or fewer, or the object's label; null for `state`.",
+    )
+    zone: str | None = Field(
+        default=None, description="The zone in which, or which the object entered or left; null: in the whole picture."
+    )
+    line: str | None = Field(default=None, description="The line that the object crossed; null otherwise.")
+    direction: Literal["left", "right"] | None = Field(
+        default=None,
+        description="The side of the line to which it went, as seen from the line's first point to its second.",
+    )
+    count: int | None = Field(default=None, ge=0, description="How many there are now; null for `state` and `object`.")
+    previous_count: int | None = Field(
+        default=None, ge=0, description="How many there were; null for `state` and `object`."
+    )
     state: str | None = Field(
         description="The new state; null: no label is certain any more, what is seen is unknown, or another kind."
     )
@@ -295,11 +364,13 @@ class EventMessage(Message):
     score: float | None = Field(
         ge=0,
         le=1,
-        description="Score of the new state in that frame, or the greatest of the label's objects; null while no label "
-        "is certain, and for `gone`.",
+        description="Score of the new state in that frame, or the greatest of the label's objects, or that of the "
+        "object's newest box; null while no label is certain, and for `gone`.",
     )
     lasted_s: float | None = Field(
-        ge=0, description="Duration of `previous`, or of `previous_count`, in seconds; null at first."
+        ge=0,
+        description="Duration of `previous`, or of `previous_count`, in seconds, or how long the object has been in "
+        "the zone (entered, left, loitering) or in the picture; null at first.",
     )
     sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
     captured: datetime = Field(description="When that frame was captured, UTC.")

@@ -195,7 +195,7 @@ def _objects(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     appeared = CounterMetricFamily(
         "edgemeta_camera_objects_appeared",
-        "Objects that appeared: by how much the count of the label grew, each time that it did.",
+        "Objects that began, or by how much the count of the label grew where objects are not followed.",
         labels=["camera", "label"],
     )
     for name, camera in snapshot.cameras.items():

@@ -14,7 +14,7 @@ from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.messages.channels import CROP, SNAPSHOT, Channel
-from edgemeta.daemon.messages.records import EventKind, Fields
+from edgemeta.daemon.messages.records import EventKind, Fields, ObjectChange
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.publisher import Publisher
@@ -156,5 +156,6 @@ def _subject(pixels: Pixels, result: FrameResult) -> Pixels | None:
     if any(event.kind is EventKind.STATE for event in events) or result.fields["objects"] is None:
         return pixels
     labels = {event.label for event in events if event.kind is EventKind.APPEARED}
-    found = [each for each in result.fields["objects"] if each["label"] in labels]
+    begun = {event.object.id for event in events if event.object and event.change is ObjectChange.BEGIN}
+    found = [each for each in result.fields["objects"] if each["label"] in labels or each["id"] in begun]
     return crop_of(pixels, max(found, key=lambda each: each["score"])) if found else None

@@ -1,13 +1,13 @@
 """Publishes what came of a frame: its own message, the camera's state, and events."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
-from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.messages.records import EventKind, EventMessage, ObjectChange
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
@@ -38,7 +38,14 @@ class FramePublisher:
             self._publisher.send(outgoing)
         if updates.state is not None:
             self._publisher.send(self._publisher.encode(STATE, updates.state, camera))
-        for event in updates.events:
+        self.publish_events(camera, updates.events)
+
+    def publish_events(self, camera: str, events: Sequence[EventMessage]) -> None:
+        """Queue events of a camera."""
+        counters = self._counters[camera]
+        for event in events:
             if event.label is not None and event.zone is None and event.kind is EventKind.APPEARED:
                 counters.appeared[event.label] += (event.count or 0) - (event.previous_count or 0)
+            elif event.label is not None and event.change is ObjectChange.BEGIN:
+                counters.appeared[event.label] += 1
             self._publisher.send(self._publisher.encode(EVENT, event, camera))

@@ -1,4 +1,4 @@
-"""Whether the config's objects and zones fit the models of the cameras."""
+"""Whether the config's objects, zones and lines fit the models of the cameras."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from edgemeta.model.tasks import (
 
 
 def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Problem]:
-    """Problems of `objects` and `zones`. models: by camera. Labels are those of messages, after `label_map`.
+    """Problems of `objects`, `zones` and `lines`. models: by camera. Labels are those of messages, after `label_map`.
 
     The service's own `objects` may name the labels of any camera's model.
     """
@@ -29,7 +29,7 @@ def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Pro
         if name not in models:
             continue
         own, model = ("cameras", name), models[name]
-        for key, given in (("objects", camera.objects), ("zones", camera.zones)):
+        for key, given in (("objects", camera.objects), ("zones", camera.zones), ("lines", camera.lines)):
             if given and not isinstance(model.task, Detection):
                 found = f"{key} for {model.name}, whose task is {task_name(model.task)}"
                 yield Problem((*own, key), found, "a model that finds objects")
@@ -39,9 +39,11 @@ def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Pro
         lacks = f"{model.name} does not have"
         if camera.objects is not None:
             yield from _unknown(_labels_of(camera.objects, (*own, "objects")), known[name], lacks)
-        for zone, each in camera.zones.items():
-            path = (*own, "zones", zone, "labels")
-            yield from _unknown(((path, label) for label in each.labels or ()), known[name], lacks)
+        places = [("zones", zone, each.labels) for zone, each in camera.zones.items()]
+        places += [("lines", line, each.labels) for line, each in camera.lines.items()]
+        for key, place, labels in places:
+            path = (*own, key, place, "labels")
+            yield from _unknown(((path, label) for label in labels or ()), known[name], lacks)
 
 
 def _labels_of(objects: ObjectsConfig, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:

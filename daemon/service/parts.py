@@ -88,8 +88,8 @@ class Parts:
         self.link.listeners.append(RemovedCameras(self.link, topics, names))
         self.discovery = Discovery(self.link, config.homeassistant, plan.device_view)
         self.pipelines = {name: self.pipeline(name, loaded, config) for name, loaded in plan.loaded_models.items()}
-        frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies)
-        self.worker = Worker(self.frames, self.pipelines, self.counters, frame_publisher.publish, on_fatal)
+        self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies)
+        self.worker = Worker(self.frames, self.pipelines, self.counters, self.frame_publisher.publish, on_fatal)
         self.worker.batch = config.batch
         self.snapshots = Snapshots(
             lambda camera: self.in_use.plan.config.snapshots_of(camera), self.publisher, self.counters, on_fatal

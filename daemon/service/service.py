@@ -78,6 +78,9 @@ class Service:
         parts.cameras.load.stop(producers.left)
         parts.cameras.join(producers)
         worker_ended = parts.worker.end(producers.left)
+        if worker_ended:
+            for name, pipeline in parts.pipelines.items():
+                parts.frame_publisher.publish_events(name, pipeline.end())
         parts.snapshots.stop(0.0)
         parts.link.flush(producers.left)
         parts.telemetry.publish_stats()

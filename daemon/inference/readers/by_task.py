@@ -172,10 +172,15 @@ def _raw_reader(model: Model) -> Reader:
 
 
 def detection_reader(model: Model, task: Detection, settings: CameraSettings) -> Reader:
-    """Reads the objects of a frame; those of several tiles are merged."""
+    """Reads the objects of a frame; those of several tiles are merged.
+
+    Where objects are followed, fainter ones are read, too. They come after the others, which are the same.
+    """
     names = {label: settings.labels.get(label, label) for label in task.labels}
-    scores = settings.objects.scores
-    decode = reader(model, thresholds={label: scores[name] for label, name in names.items() if name in scores})
+    tracking = settings.tracking
+    least = {label: settings.objects.scores.get(name, task.score_threshold) for label, name in names.items()}
+    read_from = {label: min(score, tracking.low_score) if tracking.enabled else score for label, score in least.items()}
+    decode = reader(model, thresholds=read_from)
 
     def read(outputs: Outputs, picture: Picture) -> Reading:
         tiles = [
@@ -183,8 +188,13 @@ def detection_reader(model: Model, task: Detection, settings: CameraSettings) ->
             for one, tile, placement in zip(tiles_of(outputs), picture.tiles, picture.placements, strict=True)
         ]
         objects = tiles[0] if len(tiles) == 1 else merge(tiles, task.overlap_threshold, task.max_objects)
-        fields = (_fields(names[each.label], each, task, picture, settings) for each in objects)
-        return Reading(objects=[each for each in fields if each is not None])
+        found: list[Fields] = []
+        faint: list[Fields] = []
+        for each in objects:
+            fields = _fields(names[each.label], each, task, picture, settings)
+            if fields is not None:
+                (found if each.score >= least[each.label] else faint).append(fields)
+        return Reading(objects=found, faint=faint, size=(picture.width, picture.height))
 
     return read
 
@@ -199,6 +209,7 @@ def _fields(label: str, found: Object, task: Detection, picture: Picture, settin
     if not filters.min_area <= (right - left) * (bottom - top) <= filters.max_area:
         return None
     return {
+        "id": None,
         "label": label,
         "score": round(found.score, 6),
         "box": (round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1)),

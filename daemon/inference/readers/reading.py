@@ -32,7 +32,8 @@ class Reading:
     """Fields of a frame message, by the model's task; see `FrameMessage`.
 
     unknown: the model's rule of rejection gives the frame no label. score_of: score of any label, None if there is
-    none.
+    none. faint: objects that score too little for a message, as `objects` has them, if objects are followed. size:
+    width and height of the picture of a detection, in pixels.
     """
 
     labels: list[Fields] = field(default_factory=list)
@@ -43,6 +44,8 @@ class Reading:
     outputs: Fields | None = None
     unknown: bool = False
     score_of: Callable[[str], float | None] = no_score
+    faint: list[Fields] = field(default_factory=list)
+    size: tuple[int, int] = (0, 0)
 
     @property
     def best(self) -> Fields | None:

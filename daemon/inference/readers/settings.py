@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from edgemeta.daemon.config.camera import TilesConfig
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.config.objects import ObjectsConfig, ZoneConfig
+from edgemeta.daemon.config.objects import LineConfig, ObjectsConfig, ZoneConfig
+from edgemeta.daemon.config.tracking import TrackingConfig
 from edgemeta.daemon.runtime.clock import NS
 
 
@@ -30,9 +31,9 @@ class CameraSettings:
     """How the frames of one camera become messages.
 
     top: labels named in a frame message. reject_unknown: whether the model's rule of rejection applies. rule: when the
-    state changes. labels: aliases by label of the model. objects: which detected objects count. zones: by name. tiles:
-    how the picture is cut. only_changes: publish a frame only where the state changes, or after heartbeat_ns.
-    heartbeat_ns: nanoseconds after which the state is published again in any case.
+    state changes. labels: aliases by label of the model. objects: which detected objects count. zones, lines: by name.
+    tracking: how they are followed. tiles: how the picture is cut. only_changes: publish a frame only where the state
+    changes, or after heartbeat_ns. heartbeat_ns: nanoseconds after which the state is published again in any case.
     """
 
     top: int
@@ -40,6 +41,8 @@ class CameraSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     objects: ObjectsConfig = field(default_factory=ObjectsConfig)
     zones: Mapping[str, ZoneConfig] = field(default_factory=dict)
+    lines: Mapping[str, LineConfig] = field(default_factory=dict)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
     tiles: TilesConfig = field(default_factory=TilesConfig)
     reject_unknown: bool = True
     only_changes: bool = False
@@ -58,6 +61,8 @@ def settings_of(config: Config, camera: str) -> CameraSettings:
         labels=config.label_map,
         objects=own.objects or config.objects,
         zones=own.zones,
+        lines=own.lines,
+        tracking=own.tracking or config.tracking,
         tiles=own.tiles,
         reject_unknown=own.reject_unknown,
         only_changes=publish.frames == "change",

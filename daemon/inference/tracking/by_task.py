@@ -1,6 +1,7 @@
 """The tracker for a model's task."""
 
 from edgemeta.daemon.inference.tracking.counts import CountTracker
+from edgemeta.daemon.inference.tracking.detection import DetectionTracker
 from edgemeta.daemon.inference.tracking.label import LabelTracker
 from edgemeta.daemon.inference.tracking.tracker import NoTracker, Tracker
 from edgemeta.model.graph import Model
@@ -16,15 +17,18 @@ from edgemeta.model.tasks import (
 
 
 def tracker_of(model: Model, running: Tracker | None = None) -> Tracker:
-    """The tracker for a model's task: the running one, if it is of that kind."""
+    """The tracker for a model's task: the running one, if it is of that kind. Objects of other labels end."""
     kinds: dict[type, type[Tracker]] = {
         Classification: LabelTracker,
         MultiLabel: CountTracker,
-        Detection: CountTracker,
+        Detection: DetectionTracker,
         Embedding: NoTracker,
         Segmentation: CountTracker,
         Keypoints: NoTracker,
         Raw: NoTracker,
     }
     kind = kinds[type(model.task)]
-    return running if running is not None and isinstance(running, kind) else kind()
+    tracker = running if running is not None and isinstance(running, kind) else kind()
+    if isinstance(tracker, DetectionTracker):
+        tracker.set_labels(model.labels)
+    return tracker

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
-from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
+from edgemeta.daemon.inference.tracking.tracker import Event, NoTracker, Tracked
 from edgemeta.daemon.messages.records import EventKind
 
 
@@ -84,7 +84,7 @@ class Smoother:
             del self._votes[oldest]
 
 
-class LabelTracker:
+class LabelTracker(NoTracker):
     """As `Tracker`."""
 
     def __init__(self) -> None:

@@ -1,17 +1,20 @@
 """What every tracker gives after a frame."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.messages.records import Box, EventKind, Fields, ObjectChange
 
 
 @dataclass(frozen=True)
 class Event:
-    """A change, as `EventMessage` has it; lasted_ns: how long what was before lasted, None where nothing was known."""
+    """A change, as `EventMessage` has it; lasted_ns: how long what was before lasted, None where nothing was known.
+
+    object: fields of a `FollowedObject`, but with its times in ns of the monotonic clock.
+    """
 
     kind: EventKind
     state: str | None = None
@@ -23,6 +26,10 @@ class Event:
     score: float | None = None
     lasted_ns: int | None = None
     unknown: bool = False
+    change: ObjectChange | None = None
+    object: Fields | None = None
+    line: str | None = None
+    direction: Literal["left", "right"] | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class Tracked:
     """The state after a frame, by the model's task, and what has changed.
 
     changed: the state became known or another one. previous: the label before the last change of state. unknown: what
-    is seen is unknown, and state is None.
+    is seen is unknown, and state is None. ids: of the frame's objects, in their order; None: not confirmed, or objects
+    are not followed. best: the objects of which this frame is the best picture so far, by id, and their boxes in it.
     """
 
     state: str | None = None
@@ -41,6 +49,8 @@ class Tracked:
     changed: bool = False
     events: Sequence[Event] = field(default_factory=tuple)
     unknown: bool = False
+    ids: Sequence[int | None] = ()
+    best: Mapping[int, Box] = field(default_factory=dict)
 
 
 class Tracker(Protocol):
@@ -50,10 +60,18 @@ class Tracker(Protocol):
         """Add a frame; captured_ns: monotonic, never decreasing."""
         ...
 
+    def end(self) -> Sequence[Event]:
+        """End the objects that are followed, if any: no frame comes, or another tracker takes over."""
+        ...
+
 
 class NoTracker:
-    """As `Tracker`, for tasks without a state."""
+    """As `Tracker`, for tasks without a state; base class of those that follow no objects."""
 
     def add(self, reading: Reading, settings: CameraSettings, captured_ns: int) -> Tracked:
         """As `Tracker.add`."""
         return Tracked()
+
+    def end(self) -> Sequence[Event]:
+        """As `Tracker.end`."""
+        return ()

@@ -45,6 +45,7 @@ def frame() -> Fields:
         "unknown": False,
         "objects": [
             {
+                "id": 7,
                 "label": "person",
                 "score": 0.5,
                 "box": (1.5, 2.0, 30.25, 40.0),

@@ -40,6 +40,7 @@ def test_objects_are_counted_and_reported(
             mqtt=broker_keys(broker),
             state={"min_frames": 2, "window_frames": 3},
             label_map={"blue": "cold"},
+            tracking={"enabled": False},
         )
     )
     frames = [message.json for message in subscriber.wait("yard/frame", len(SCENES) * FRAMES_EACH)]
@@ -78,6 +79,50 @@ def test_objects_are_counted_and_reported(
     assert (info["task"], info["tasks"]) == ("detection", {"yard": "detection"})
     assert info["labels"] == ["red", "green", "cold"]
     for kind in ("frame", "state", "event", "stats", "info"):
+        schema = json.loads((repository / "docs" / "schema" / f"{kind}.schema.json").read_text())
+        for message in subscriber.on(f"/{kind}"):
+            jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
+
+
+def test_objects_are_followed(
+    broker: Any, subscriber: Any, write_config: Any, squares: Path, run_daemon: Any, repository: Path
+) -> None:
+    right = {"polygon": [[0.5, 0.0], [1.0, 0.0], [1.0, 1.0], [0.5, 1.0]]}
+    daemon = run_daemon(
+        write_config(
+            model="squares.safetensors",
+            backend={"name": "auto"},
+            cameras={"yard": {"source": str(squares), "fps": 20, "zones": {"right": right}}},
+            mqtt=broker_keys(broker),
+            state={"min_frames": 2, "window_frames": 3},
+            tracking={"max_gap": 0.06},
+            publish={"frames": "change"},
+        )
+    )
+    subscriber.wait("yard/event", 4)
+    assert daemon.stop() == 0
+    subscriber.wait("availability", 2)
+    events = [message.json for message in subscriber.on("yard/event")]
+    assert [(event["kind"], event["change"], event["object"]["id"], event["zone"]) for event in events] == [
+        ("object", "begin", 1, None),
+        ("object", "begin", 2, None),
+        ("object", "entered", 2, "right"),
+        ("object", "end", 1, None),
+        ("object", "left", 2, "right"),
+        ("object", "end", 2, None),
+    ]
+    assert [event["label"] for event in events] == ["red", "blue", "blue", "red", "blue", "blue"]
+    assert events[-1]["object"]["best"]["box"] == [96.0, 80.0, 112.0, 96.0]
+    frames = [message.json for message in subscriber.on("yard/frame")]
+    assert {each["id"] for frame in frames for each in frame["objects"]} <= {None, 1, 2}
+    assert {event["sequence"] for event in events[:4]} <= {frame["sequence"] for frame in frames}
+    assert [message.json["counts"] for message in subscriber.on("yard/state")] == [
+        {},
+        {"red": 1},
+        {"red": 1, "blue": 1},
+        {"blue": 1},
+    ]
+    for kind in ("frame", "state", "event"):
         schema = json.loads((repository / "docs" / "schema" / f"{kind}.schema.json").read_text())
         for message in subscriber.on(f"/{kind}"):
             jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())

@@ -1,0 +1,30 @@
+"""Config of objects that are followed from frame to frame."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from edgemeta.daemon.config.section import Seconds, Section
+
+LowScore = Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)]
+
+
+class TrackingConfig(Section):
+    """How detected objects are followed from frame to frame."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Give each detected object an identity: events and counts follow objects. false: each frame is "
+        "counted for itself, with events of kind `appeared` and `gone`.",
+    )
+    low_score: LowScore = Field(
+        default=0.1,
+        description="Least score of a box that continues an object where it is expected, such as one half hidden. Such "
+        "boxes are not in messages and begin no object.",
+    )
+    max_gap: Seconds = Field(
+        default=3.0, description="Seconds for which an object may be hidden; after that it has ended."
+    )
+    stopped_after: Seconds | None = Field(
+        default=10.0, description="Seconds without moving after which an object has `stopped`; null: no such events."
+    )

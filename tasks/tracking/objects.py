@@ -1,0 +1,234 @@
+"""Objects over frames: which box is which object, when an object begins, and when it has ended.
+
+In the manner of ByteTrack (Zhang et al. 2022): boxes that are sure are given to objects first, then the faint ones to
+objects that lack one, since a faint box where an object is expected is that object, half hidden. Then, as OC-SORT (Cao
+et al. 2023), what is left is compared with where objects were seen last, in widened boxes. Of each step the pairs with
+the greatest sum of overlaps are taken. Times and boxes are integers, so the same frames give the same objects
+everywhere; the order of the boxes of a frame does not matter.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from edgemeta.tasks.tracking.matching import WHOLE, Integers, best_pairs, overlaps, widened
+from edgemeta.tasks.tracking.motion import Motion
+
+Box = tuple[int, int, int, int]
+
+
+class Strength(IntEnum):
+    """What a box may do: continue an object where one is expected, or anywhere, or also begin one."""
+
+    FAINT = 0
+    SURE = 1
+    STRONG = 2
+
+
+class Seen(NamedTuple):
+    """A box of a frame: its corners x0, y0, x1, y1 with x0 < x1 and y0 < y1, below 2**22, and how it may count."""
+
+    box: Box
+    label: str
+    score: int
+    strength: Strength
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When objects begin and end.
+
+    agree: strong boxes among an object's first `window` frames that confirm it. gap_ms: how long a confirmed object may
+    be hidden; it may lack window - agree frames in any case. picture: width and height in the unit of boxes; an object
+    that left it is not waited for.
+    """
+
+    agree: int
+    window: int
+    gap_ms: int
+    picture: tuple[int, int]
+
+
+SURE_OVERLAP = WHOLE * 20 // 100
+"""Least overlap of a sure box with where its object is expected."""
+FAINT_OVERLAP = WHOLE * 40 // 100
+"""The same of a faint box."""
+NEAR_OVERLAP = WHOLE * 20 // 100
+"""Least overlap of a box with where its object was seen last, both widened by WIDENED percent."""
+WIDENED = 30
+OTHER_LABEL_OVERLAP = WHOLE * 60 // 100
+"""Least overlap of a box of another label than its object's."""
+FAINT_MS = 1000
+"""How long after an object was seen a faint box may continue it."""
+
+
+@dataclass(eq=False)
+class Track:
+    """An object. id: None until it is confirmed; the label is then that of the greatest sum of scores, and stays.
+
+    began_ms, seen_ms: time of its first and its last box. box, score: of that last box. place: of that box among those
+    of its frame. frames, strong: how many frames there were since it began, and how many had a strong box for it.
+    missed: how many frames there were since its last box.
+    """
+
+    box: Box
+    score: int
+    label: str
+    began_ms: int
+    seen_ms: int
+    place: int
+    id: int | None = None
+    frames: int = 1
+    strong: int = 1
+    missed: int = 0
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def see(self, seen: Seen, place: int, time_ms: int) -> None:
+        """Take a box of a frame."""
+        self.box, self.score, self.seen_ms, self.place, self.missed = seen.box, seen.score, time_ms, place, -1
+        self.strong += seen.strength is Strength.STRONG
+        if self.id is None:
+            self.labels[seen.label] = self.labels.get(seen.label, 0) + seen.score
+            self.label = max(self.labels, key=lambda label: (self.labels[label], label))
+
+
+class Step(NamedTuple):
+    """What a frame changed: confirmed objects that began and that ended. An ended one was seen last at `seen_ms`."""
+
+    began: tuple[Track, ...]
+    ended: tuple[Track, ...]
+
+
+class ObjectTracker:
+    """The objects of one camera. ids are 1, 2, 3 ... in the order in which objects are confirmed, none given twice."""
+
+    def __init__(self) -> None:
+        self._motion = Motion()
+        self._tracks: list[Track] = []
+        self._ids = 0
+
+    @property
+    def tracks(self) -> list[Track]:
+        """The objects that have not ended, also those that are not confirmed, in the order in which they began."""
+        return list(self._tracks)
+
+    @property
+    def confirmed(self) -> list[Track]:
+        """The confirmed ones of them."""
+        return [track for track in self._tracks if track.id is not None]
+
+    def add(self, boxes: Sequence[Seen], rules: Rules, time_ms: int) -> Step:
+        """Add the boxes of a frame. time_ms: never decreasing."""
+        order = sorted(range(len(boxes)), key=lambda place: (-boxes[place].score, boxes[place].box, boxes[place].label))
+        seen = [boxes[place] for place in order]
+        corners = np.array([each.box for each in seen], np.int64).reshape(-1, 4)
+        expected = self._motion.boxes(time_ms)
+        owners = self._owners(seen, corners, expected, time_ms)
+        self._correct(owners, corners, time_ms)
+        for number, row in owners.items():
+            self._tracks[row].see(seen[number], order[number], time_ms)
+        began = self._confirmed(set(owners.values()), rules)
+        ended = self._drop(expected, rules, time_ms)
+        self._begin([n for n in range(len(seen)) if n not in owners], seen, order, corners, rules, time_ms)
+        return Step((*began, *self._confirmed(set(range(len(self._tracks))), rules)), ended)
+
+    def end(self) -> tuple[Track, ...]:
+        """End all objects; return those that were confirmed. Later ones have other ids."""
+        ended = tuple(self.confirmed)
+        self._motion, self._tracks = Motion(), []
+        return ended
+
+    def _owners(self, seen: Sequence[Seen], corners: Integers, expected: Integers, time_ms: int) -> dict[int, int]:
+        """The row of the object to which each box belongs, by the box's number."""
+        owners: dict[int, int] = {}
+        if not seen or not self._tracks:
+            return owners
+        tracks, taken = self._tracks, set[int]()
+        labels = {label: number for number, label in enumerate(dict.fromkeys(each.label for each in seen))}
+        same = np.array([labels.get(t.label, -1) for t in tracks])[:, np.newaxis] == np.array(
+            [labels[each.label] for each in seen]
+        )
+        near = overlaps(expected, corners)
+
+        def match(values: Integers, least: int, who: Callable[[Track], bool], strengths: set[Strength]) -> None:
+            rows = [i for i, track in enumerate(tracks) if i not in taken and who(track)]
+            columns = [n for n, each in enumerate(seen) if n not in owners and each.strength in strengths]
+            if rows and columns:
+                for i, j in best_pairs(values[np.ix_(rows, columns)], least):
+                    owners[columns[j]] = rows[i]
+                    taken.add(rows[i])
+
+        sure = {Strength.SURE, Strength.STRONG}
+        of_label = near * same
+        match(of_label, SURE_OVERLAP, _is_confirmed, sure)
+        match(of_label, FAINT_OVERLAP, lambda t: t.id is not None and time_ms - t.seen_ms <= FAINT_MS, {Strength.FAINT})
+        last = np.array([track.box for track in tracks], np.int64)
+        match(overlaps(widened(last, WIDENED), widened(corners, WIDENED)) * same, NEAR_OVERLAP, _is_confirmed, sure)
+        match(near, OTHER_LABEL_OVERLAP, _is_confirmed, sure)
+        match(of_label, SURE_OVERLAP, _is_tentative, sure)
+        match(overlaps(widened(last, WIDENED), widened(corners, WIDENED)) * same, NEAR_OVERLAP, _is_tentative, sure)
+        return owners
+
+    def _correct(self, owners: dict[int, int], corners: Integers, time_ms: int) -> None:
+        self._motion.correct(list(owners.values()), corners[list(owners)], time_ms)
+
+    def _confirmed(self, rows: set[int], rules: Rules) -> list[Track]:
+        """Confirm those objects of these rows that enough boxes agree on, in the order of rows."""
+        found = [t for i, t in enumerate(self._tracks) if i in rows and t.id is None and t.strong >= rules.agree]
+        for track in found:
+            self._ids += 1
+            track.id = self._ids
+        return found
+
+    def _drop(self, expected: Integers, rules: Rules, time_ms: int) -> tuple[Track, ...]:
+        """Count the frame and drop objects that were not seen for too long; return the confirmed ones."""
+        kept, ended = [], []
+        width, height = rules.picture
+        for row, track in enumerate(self._tracks):
+            track.frames += 1
+            track.missed += 1
+            if track.id is None:
+                gone = track.frames - track.strong > rules.window - rules.agree
+            else:
+                x0, y0, x1, y1 = expected[row].tolist()
+                left = not (0 <= x0 + x1 <= 2 * width and 0 <= y0 + y1 <= 2 * height)
+                gone = track.missed > rules.window - rules.agree and (left or time_ms - track.seen_ms > rules.gap_ms)
+            if not gone:
+                kept.append(row)
+            elif track.id is not None:
+                ended.append(track)
+        if len(kept) < len(self._tracks):
+            self._tracks = [self._tracks[row] for row in kept]
+            self._motion.keep(kept)
+        return tuple(ended)
+
+    def _begin(
+        self,
+        free: list[int],
+        seen: Sequence[Seen],
+        order: list[int],
+        corners: Integers,
+        rules: Rules,
+        time_ms: int,
+    ) -> None:
+        """Begin an object with each strong box that belongs to none."""
+        new = [n for n in free if seen[n].strength is Strength.STRONG]
+        if not new:
+            return
+        for n in new:
+            box, label, score, _ = seen[n]
+            track = Track(box, score, label, time_ms, time_ms, order[n])
+            track.labels[label] = score
+            self._tracks.append(track)
+        self._motion.add(corners[new], time_ms)
+
+
+def _is_confirmed(track: Track) -> bool:
+    return track.id is not None
+
+
+def _is_tentative(track: Track) -> bool:
+    return track.id is None
