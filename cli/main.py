@@ -35,8 +35,8 @@ _VERBS = {
 }
 """Command to "module:attribute", imported only when used: `edgemeta check` need not import what `train` needs."""
 
-_ONE_PROCESSOR = ("search",)
-"""Commands that are started once for each processor: NumPy's threads would only wait for each other."""
+_ONE_PROCESSOR = ("quantize", "search")
+"""Commands that share their work among the processors themselves: NumPy's threads would only wait for each other."""
 
 
 class _Verbs(click.Group):

@@ -29,12 +29,22 @@ FunctionName = Literal[
     "gelu_tanh",
 ]
 
+LEAST = np.finfo(np.float32).tiny
+"""Stands for 0, and for what is below, where a function has no finite number of it."""
+GREATEST_EXPONENT = 88.0
+"""Greatest whole number whose exp is a float32."""
+_BLOCK = 1 << 16
+"""Numbers that are computed at a time: they and what is computed from them stay in the cache."""
 
-def _sigmoid(x: Float32) -> Float32:
-    """1 / (1 + exp(-x)), without overflow: exp of a number below 0 only."""
-    power = np.exp(-np.abs(x))
-    result: Float32 = np.where(x >= 0, 1, power) / (1 + power)
-    return result.astype(np.float32, copy=False)
+
+def _sigmoid(x: Float32, numerator: Float32 | float = 1.0) -> Float32:
+    """Give numerator / (1 + exp(-x)), without overflow."""
+    power = np.maximum(x, np.float32(-GREATEST_EXPONENT))
+    np.negative(power, out=power)
+    np.exp(power, out=power)
+    power += np.float32(1)
+    result: Float32 = np.divide(numerator, power, out=power)
+    return result
 
 
 def _softplus(x: Float32) -> Float32:
@@ -55,12 +65,6 @@ def _elu(x: Float32, alpha: float) -> Float32:
 def _hard_sigmoid(x: Float32, alpha: float, beta: float) -> Float32:
     result: Float32 = np.clip(np.float32(alpha) * x + np.float32(beta), np.float32(0), np.float32(1))
     return result
-
-
-LEAST = np.finfo(np.float32).tiny
-"""Stands for 0, and for what is below, where a function has no finite number of it."""
-GREATEST_EXPONENT = 88.0
-"""Greatest whole number whose exp is a float32."""
 
 
 def _softsign(x: Float32) -> Float32:
@@ -110,11 +114,19 @@ def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float
     greatest. selu: beta * elu(x, alpha). power: x ** alpha; it and log
     take `LEAST` for what they are not defined for. exp: of `GREATEST_EXPONENT` at most.
     """
+    if x.size <= _BLOCK:
+        return _evaluate(function, x, alpha, beta)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    parts = [_evaluate(function, flat[i : i + _BLOCK], alpha, beta) for i in range(0, flat.size, _BLOCK)]
+    return np.concatenate(parts).reshape(x.shape)
+
+
+def _evaluate(function: FunctionName, x: Float32, alpha: float, beta: float) -> Float32:
     match function:
         case "sigmoid":
             return _sigmoid(x)
         case "silu":
-            return x * _sigmoid(x)
+            return _sigmoid(x, x)
         case "tanh":
             return np.tanh(x)
         case "leaky_relu":

@@ -45,11 +45,11 @@ def test_a_folder_with_a_damaged_picture(
     done = edgemeta("quantize", network, "--calibrate", pictures, "--out", out)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
-    assert lines[0] == "edgemeta: 1/10 images"
+    assert lines[0] == "edgemeta: 1/9 images"
     assert lines[1].startswith("edgemeta: left out: image ")
     assert lines[1].endswith("2.png cannot be decoded, expected JPEG, PNG or the like")
-    assert lines[2].startswith("edgemeta: 2/10 ranges, about ")
-    assert lines[10].startswith("edgemeta: 10/10 layers, about ")  # the damaged picture has a line of its own
+    assert lines[2].startswith("edgemeta: 2/9 ranges, about ")
+    assert lines[9].startswith("edgemeta: 9/9 layers, about ")  # the damaged picture has a line of its own
     assert [line for line in lines[11:] if not line.startswith("edgemeta: warning: another label")] == []
     assert "4 calibration images; agreement with the float network, same label" in done.stdout
     assert "signal-to-quantization-noise, the worst 2 of 2 layers" in done.stdout

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import FloatModel, Model
-from edgemeta.model.layers import TensorType
+from edgemeta.model.layers import Float32, TensorType
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibration import DRAWN, Calibration, PreparedImages, WithDrawn
 from edgemeta.toolchain.quantize.channels import Grid, separable
-from edgemeta.toolchain.quantize.compare import Expected, LayerError, layer_errors
+from edgemeta.toolchain.quantize.compare import Expected, LayerError, compared, layer_errors
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
@@ -34,6 +34,7 @@ class Prepared:
     """A float network with the data needed to build integer networks from it.
 
     images: of which the last `drawn` are drawn scenes. fit: those that weights are fitted to; judge: the others.
+    expected: what the float network says of some of the latter.
     """
 
     def __init__(self, model: FloatModel, images: PreparedImages, events: Events, drawn: int = 0) -> None:
@@ -41,8 +42,16 @@ class Prepared:
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
         self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
         self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
-        kept = self._separable.tensors
-        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"), kept)
+        kept, judge = self._separable.tensors, compared(model, self.judge)
+        found: dict[int, dict[str, Float32]] = {number: {} for number in judge.numbers}
+
+        def keep(place: int, name: str, tensor: Float32) -> None:
+            if name in model.outputs and images.numbers[place] in found:
+                found[images.numbers[place]][name] = tensor
+
+        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"), kept, keep)
+        known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
+        self.expected = Expected(model, judge, known=known)
         self._weights = {False: LayerWeights(self._blocks)}
         self._types: dict[RangeRule, tuple[dict[str, TensorType], dict[str, Grid]]] = {}
 
@@ -120,9 +129,9 @@ class AutoScheme:
 def stages_of_auto(images: int, rules: int) -> tuple[Stage, ...]:
     """The stages of scheme `auto` for so many calibration images and rules for ranges."""
     images += DRAWN
-    ranges, trying = Stage("ranges", 1.5 * images), Stage("trying", 0.1 * images)
+    trying = Stage("trying", 0.1 * images)
     return (
-        *(Stage("images", 0.2 * images), ranges, Stage("float network", images)),
+        *(Stage("images", 0.2 * images), Stage("ranges", 1.2 * images)),
         *[trying] * (rules + 1),
         *(Stage("refit", 3.0 * min(32, images)), trying, Stage("layers", 8)),
     )
@@ -142,7 +151,7 @@ def quantize_auto(
     """
     events = events or Events()
     prepared = Prepared(model, images, events, drawn)
-    expected = Expected(model, prepared.judge, events.stage("float network"))
+    expected = prepared.expected
     tried: list[tuple[Agreement, Model, Choice]] = []
 
     def attempt(choice: Choice) -> None:

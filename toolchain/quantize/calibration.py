@@ -1,5 +1,6 @@
 """Calibration images: where they come from, and as a network takes them."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,8 +38,9 @@ class _Store:
 
     def read(self, number: int) -> Integers:
         """Array `number`, counted from 0."""
-        self._file.seek(number * self._bytes)
-        image: Integers = np.frombuffer(self._file.read(self._bytes), self._dtype).reshape(self._shape)
+        self._file.flush()
+        raw = os.pread(self._file.fileno(), self._bytes, number * self._bytes)  # several threads may read
+        image: Integers = np.frombuffer(raw, self._dtype).reshape(self._shape)
         return image
 
     def __del__(self) -> None:
@@ -79,6 +81,11 @@ class PreparedImages:
 
     def __getitem__(self, number: int) -> Integers:
         return self._store.read(self._numbers[number])
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Which of all images these are, counted from 0."""
+        return self._numbers
 
     def chosen(self, count: int) -> "PreparedImages":
         """At most `count` of these images, evenly spaced; they share the file."""

@@ -24,6 +24,7 @@ from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.events import Agreement
+from edgemeta.toolchain.quantize.parallel import in_order
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
 SAME_PLACE = 0.5
@@ -92,21 +93,35 @@ class LayerError:
     decibels: float
 
 
-class Expected:
-    """The outputs of a float network on some of the calibration images, to compare integer networks with."""
+def compared(model: FloatModel, images: PreparedImages) -> PreparedImages:
+    """Those of some images whose float outputs fit into memory together."""
+    shapes = prove_float(model, model.name)
+    return images.chosen(max(1, _MOST_NUMBERS // sum(math.prod(shapes[name]) for name in model.outputs)))
 
-    def __init__(self, model: FloatModel, images: PreparedImages, stage: Progress | None = None) -> None:
-        shapes = prove_float(model, model.name)
-        numbers = sum(math.prod(shapes[name]) for name in model.outputs)
-        self.images = images.chosen(max(1, _MOST_NUMBERS // numbers))
+
+class Expected:
+    """The outputs of a float network on some of the calibration images, to compare integer networks with.
+
+    known: its outputs for each of `compared(model, images)`, if it has run already.
+    """
+
+    def __init__(
+        self,
+        model: FloatModel,
+        images: PreparedImages,
+        stage: Progress | None = None,
+        known: Sequence[tuple[Float32, ...]] | None = None,
+    ) -> None:
+        self.images = compared(model, images)
         self._compares_labels, self._task = model.is_classification, model.task
         detector = FloatDetector(model, _all_scores(model.task)) if isinstance(model.task, Detection) else None
         self._wanted: list[tuple[Float32, ...]] = []
         self._objects: list[tuple[Object, ...]] = []
-        for done, image in enumerate(self.images, 1):
-            self._wanted.append(outputs(model, self.images.real(image)))
+        run = in_order(lambda image: outputs(model, self.images.real(image)), self.images)
+        for done, found in enumerate(run if known is None else known, 1):
+            self._wanted.append(found)
             if detector is not None:
-                self._objects.append(detector.objects(self._wanted[-1]))
+                self._objects.append(detector.objects(found))
             if stage is not None:
                 stage(done, len(self.images))
         self._variances = [self._variance(number) for number in range(len(model.outputs))]

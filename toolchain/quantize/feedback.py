@@ -43,13 +43,18 @@ def _size(core: Weighted[Float32]) -> int:
     return core.groups * math.prod(core.weights.shape[1:]) ** 2
 
 
+def chosen_of(count: int, most: int) -> NDArray[np.int64]:
+    """About `most` of so many positions, chosen evenly, [n]."""
+    return np.arange(0, count, max(1, count // most) | 1)
+
+
 def windows_of(core: Weighted[Float32], x: Float32, most: int) -> Float32:
     """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of an image."""
     if not isinstance(core, Windowed):
         return x.reshape(1, len(x), -1)
     view = core.windows(x, 0.0)
     places = view.shape[:3]
-    chosen = np.arange(0, math.prod(places), max(1, math.prod(places) // most) | 1)
+    chosen = chosen_of(math.prod(places), most)
     picked = view[np.unravel_index(chosen, places)]  # [rows, KH, KW, C]
     grouped = picked.reshape(*picked.shape[:3], core.groups, -1).transpose(3, 0, 1, 2, 4)
     return grouped.reshape(core.groups, len(chosen), -1)

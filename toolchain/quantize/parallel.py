@@ -1,8 +1,9 @@
 """Work on images by as many threads as there are processors: NumPy computes without the interpreter's lock."""
 
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -11,5 +12,22 @@ Result = TypeVar("Result")
 
 def for_each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """The results of `work`, in the order of the items."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(work, items))
+    return list(in_order(work, items))
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield the results of `work`, in the order of the items; few of them wait in memory."""
+    threads = processors()
+    with ThreadPoolExecutor(threads) as pool:
+        begun: deque[Future[Result]] = deque()
+        for item in items:
+            begun.append(pool.submit(work, item))
+            if len(begun) > threads:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))

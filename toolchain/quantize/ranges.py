@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,8 @@ from edgemeta.model.layers import Float32, Function, Shape, TensorType
 from edgemeta.model.layers.functions import evaluate
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.calibration import Integers, PreparedImages
+from edgemeta.toolchain.quantize.parallel import in_order
 
 BINS = 2048
 _NARROWEST = 2.0**-60
@@ -181,17 +183,33 @@ Channels = NDArray[np.float64]
 
 _GREATEST = 2.0**50
 """Of a tensor's values: their squares can be added in float32."""
-_SAMPLE = 1 << 15
+_SAMPLE = 1 << 13
 """Values of one tensor and image that are counted in its histogram, at least, if it has as many."""
+_ROW = 4096
+"""Numbers that are compared at once."""
 _ROWS = 1024
 """Values of each channel that are kept of a tensor, of all images together."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What one image adds to the statistics, by tensor: ends of its channels, some of its values, samples [n, C]."""
+
+    ends: dict[str, tuple[Float32, Float32]] = field(default_factory=dict)
+    values: dict[str, Float32] = field(default_factory=dict)
+    rows: dict[str, Float32] = field(default_factory=dict)
+
+
+Observer = Callable[[int, str, Float32], None]
+"""Takes the place of an image in an iteration, and name and value of one of its float tensors."""
 
 
 class Statistics:
     """What the tensors of a float network hold over the calibration images.
 
     histograms: of every block's output. ends: least and greatest value of each of its channels, [C] each. samples:
-    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors.
+    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors. observer: takes
+    every tensor of every image; several images come at the same time.
     """
 
     def __init__(
@@ -201,18 +219,32 @@ class Statistics:
         images: PreparedImages,
         stage: Progress | None = None,
         by_channel: Iterable[str] = (),
+        observer: Observer | None = None,
     ) -> None:
         self.histograms = {block.after: Histogram() for block in blocks}
         self.ends: dict[str, tuple[Channels, Channels]] = {}
         rows: dict[str, list[Float32]] = {name: [] for name in by_channel}
-        for done, image in enumerate(images, 1):
+
+        def look(place: int, image: Integers) -> _Found:
+            found = _Found()
             for name, tensor in walk(model, images.real(image)):
+                if observer is not None:
+                    observer(place, name, tensor)
                 if name in self.histograms:
                     flat = tensor.reshape(-1, tensor.shape[3])
-                    self._count(model, name, flat)
+                    found.ends[name] = _ends(flat)
+                    step = max(1, flat.size // _SAMPLE)
+                    found.values[name] = flat.reshape(-1)[:: step | 1].copy()  # an odd step visits all channels
                     if name in rows:
                         step = max(1, len(flat) * len(images) // _ROWS)
-                        rows[name].append(flat[done % step :: step].copy())
+                        found.rows[name] = flat[(place + 1) % step :: step].copy()
+            return found
+
+        for done, found in enumerate(in_order(lambda each: look(*each), enumerate(images)), 1):
+            for name, values in found.values.items():
+                self._count(model, name, values, *found.ends[name])
+            for name, some in found.rows.items():
+                rows[name].append(some)
             if stage is not None:
                 stage(done, len(images))
         self.samples = {name: np.concatenate(parts) for name, parts in rows.items()}
@@ -222,9 +254,8 @@ class Statistics:
         """Greatest magnitude of each channel [C]."""
         return {name: np.maximum(np.abs(low), np.abs(high)) for name, (low, high) in self.ends.items()}
 
-    def _count(self, model: FloatModel, name: str, flat: Float32) -> None:
-        """Count the values of a tensor [positions, C]."""
-        low, high = flat.min(0), flat.max(0)
+    def _count(self, model: FloatModel, name: str, values: Float32, low: Float32, high: Float32) -> None:
+        """Count some values of a tensor whose channels have these ends [C]."""
         least, greatest = float(low.min()), float(high.max())
         reach = max(-least, greatest)
         if not reach <= _GREATEST:
@@ -233,9 +264,7 @@ class Statistics:
                 f"{model.name}: tensor {name!r} becomes {found} on the calibration images, expected at most "
                 f"{_GREATEST:g}"
             )
-        values = flat.reshape(-1)
-        step = max(1, len(values) // _SAMPLE)
-        self.histograms[name].add(values[:: step | 1], least, greatest)  # an odd step visits all channels
+        self.histograms[name].add(values, least, greatest)
         known_low, known_high = self.ends.get(name, (low, high))
         self.ends[name] = (
             np.minimum(known_low, low).astype(np.float64),
@@ -248,3 +277,19 @@ class Statistics:
         for name in names:
             together.merge(self.histograms[name])
         return together
+
+
+def _ends(flat: Float32) -> tuple[Float32, Float32]:
+    """Least and greatest value of each channel of a tensor [positions, C], [C] each.
+
+    Many positions are taken as one row first: NumPy compares whole rows.
+    """
+    channels = flat.shape[1]
+    at_once = max(1, _ROW // channels)
+    whole = len(flat) // at_once * at_once
+    wide, rest = flat[:whole].reshape(-1, at_once * channels), flat[whole:]
+    least, greatest = (
+        reduce(np.concatenate([*([reduce(wide, axis=0).reshape(-1, channels)] if whole else []), rest]), axis=0)
+        for reduce in (np.minimum.reduce, np.maximum.reduce)
+    )
+    return least, greatest

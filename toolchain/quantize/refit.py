@@ -11,7 +11,8 @@ background that never moves: who calls measures the result on pictures that were
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,21 +20,22 @@ from numpy.typing import NDArray
 
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Float32, Layer, Shape, TensorType, Weighted
+from edgemeta.model.layers import Float32, Shape, Weighted
 from edgemeta.model.layers.types import Tensor
 from edgemeta.toolchain.quantize.blocks import Block, Core, folded
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.channels import Grid
-from edgemeta.toolchain.quantize.feedback import affordable, feedback_of, windows_of
+from edgemeta.toolchain.quantize.feedback import affordable, chosen_of, feedback_of, windows_of
 from edgemeta.toolchain.quantize.folded import Folded
-from edgemeta.toolchain.quantize.lower import Lowering
-from edgemeta.toolchain.quantize.parallel import for_each
+from edgemeta.toolchain.quantize.lower import Lowering, assemble
+from edgemeta.toolchain.quantize.parallel import for_each, processors
+from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
 _RIDGE, _FLOOR = 0.3, 3e-5
 """Of the variance of each input, and of their mean."""
-_ROWS = 40_000
-"""Windows of a layer that it is fitted to, of all images together."""
+_ROWS, _ROWS_FOR_EACH = (4096, 16_384), 32
+"""Windows of a layer that it is fitted to, of all images together: 32 for each element of one, within bounds."""
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
@@ -50,43 +52,87 @@ def refitted(
     """The weights fitted to these images; layers whose covariance is too large keep theirs."""
     fitted, wanted = weights.copy(), affordable(builder.blocks)
     builder = replace(builder, policy=replace(builder.policy, weights=fitted))
-    pairs = [_Pair.of(images.real(image), image) for image in images]
+    both = _Both.of(images)
     last = {name: i for i, block in enumerate(builder.blocks) for name in block.inputs}
     for number, block in enumerate(builder.blocks):
+        sums = both.run_float(block)
         if block.name in wanted:
-            _fit(builder, block, pairs, fitted)
-        gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
-        for_each(_Step(block, builder.layers(block), builder.types, gone).run, pairs)
+            _fit(builder, block, both.integers[block.inputs[0]], sums, fitted)
+        both.run_integers(block, builder)
+        both.drop([name for name in {*block.inputs, block.name} if last.get(name, number) <= number])
         if stage is not None:
             stage(number + 1, len(builder.blocks))
     return fitted
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
-    """The tensors of both networks for one image that later layers read [1, H, W, C], by block."""
+class _Both:
+    """The tensors of both networks that later layers read, by block.
 
-    floats: dict[str, Float32]
+    floats: of each image [1, H, W, C]; integers: of all images [N, H, W, C].
+    """
+
+    floats: dict[str, list[Float32]]
     integers: dict[str, Tensor]
 
     @classmethod
-    def of(cls, real: Float32, image: Tensor) -> "_Pair":
-        return cls({INPUT: real}, {INPUT: image})
+    def of(cls, images: PreparedImages) -> "_Both":
+        batch = np.concatenate(list(images))
+        return cls({INPUT: [images.real(image) for image in images]}, {INPUT: batch})
+
+    def run_float(self, block: Block) -> list[Float32]:
+        """Add the block's float output; returned is what it is without its ReLU."""
+        core = _float_core(block)
+        inputs = list(zip(*(self.floats[name] for name in block.inputs), strict=True))
+        sums: list[Float32] = for_each(core.reals, inputs)
+        relu = block.relu
+        self.floats[block.name] = sums if relu is None else for_each(lambda each: relu.reals([each]), sums)
+        return sums
+
+    def run_integers(self, block: Block, builder: Lowering[Folded]) -> None:
+        """Add the block's integer output, which is that of the last of its layers."""
+        layers, types = builder.layers(block), builder.types
+        if len(block.inputs) == 1:
+            (source,), before = block.inputs, INPUT
+            for place, layer in enumerate(layers):
+                layers[place], before = layer.renamed(layer.name, [before]), layer.name
+            alone = replace(assemble(builder.model, layers, [before], {}), input=types[source])
+            with closing(integer_session(alone, compared=0, threads=processors())) as session:
+                (self.integers[block.name],) = session.run(self.integers[source])
+            return
+
+        def run(number: int) -> Tensor:
+            local = {name: self.integers[name][number : number + 1] for name in block.inputs}
+            kinds = dict(types)
+            for layer in layers:
+                names = layer.sources
+                local[layer.name] = layer.integers([local[name] for name in names], [kinds[name] for name in names])
+                kinds[layer.name] = layer.output
+            return local[block.name]
+
+        self.integers[block.name] = np.concatenate(for_each(run, range(len(self.floats[block.name]))))
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Forget tensors that nothing reads any more."""
+        for name in names:
+            del self.floats[name], self.integers[name]
 
 
-def _fit(builder: Lowering[Folded], block: Block, pairs: Sequence[_Pair], fitted: LayerWeights) -> None:
-    """Fit one layer, as the module's docstring says."""
-    weight, bias = fitted.real(block.name)
-    sums = _sums(builder, block, pairs, weight, bias)
+def _fit(
+    builder: Lowering[Folded], block: Block, integers: Tensor, wanted: Sequence[Float32], fitted: LayerWeights
+) -> None:
+    """Fit one layer, as the module's docstring says. integers: its input; wanted: float sums of each image."""
+    weight, _ = fitted.real(block.name)
+    sums = _sums(builder, block, integers, wanted)
     level = np.trace(sums.covariance, axis1=1, axis2=2) / sums.covariance.shape[1]
     if not (np.isfinite(level).all() and (level > 0).all()):
         return
     diagonal = np.diagonal(sums.covariance, axis1=1, axis2=2)
     damping = _RIDGE * diagonal + _FLOOR * level[:, np.newaxis]
     damped = sums.covariance + damping[:, :, np.newaxis] * np.eye(damping.shape[1])
-    change = np.linalg.solve(damped, sums.off)  # [groups, K, O / groups]
-    rows = change.transpose(0, 2, 1).reshape(len(weight), -1)
-    better = (weight.reshape(len(weight), -1) + rows).reshape(weight.shape).astype(np.float32)
+    matrices = weight.reshape(len(level), -1, diagonal.shape[1]).astype(np.float64).transpose(0, 2, 1)
+    change = np.linalg.solve(damped, sums.cross - sums.covariance @ matrices)  # [groups, K, O / groups]
+    better = (matrices + change).transpose(0, 2, 1).reshape(weight.shape).astype(np.float32)
     fitted.fit(block.name, better, sums.bias(better), feedback_of(sums.covariance))
     builder.layers(block)  # rounds the weights
     fitted.correct(block.name, sums.bias(fitted.rounded(block.name)))
@@ -96,11 +142,11 @@ def _fit(builder: Lowering[Folded], block: Block, pairs: Sequence[_Pair], fitted
 class _Sums:
     """Of a layer's windows x [K] and float sums y [O], by group.
 
-    covariance: of x [groups, K, K]; off: of x and y - W0 x [groups, K, O / groups]; x [groups, K] and y [O]: means.
+    covariance: of x [groups, K, K]; cross: of x and y [groups, K, O / groups]; x [groups, K] and y [O]: means.
     """
 
     covariance: NDArray[np.float64]
-    off: NDArray[np.float64]
+    cross: NDArray[np.float64]
     x: NDArray[np.float64]
     y: NDArray[np.float64]
 
@@ -111,57 +157,41 @@ class _Sums:
         return found
 
 
-def _sums(
-    builder: Lowering[Folded], block: Block, pairs: Sequence[_Pair], weight: Float32, bias: NDArray[np.float64]
-) -> _Sums:
+def _sums(builder: Lowering[Folded], block: Block, integers: Tensor, wanted: Sequence[Float32]) -> _Sums:
+    """The moments of steps, which are whole numbers, then of what a step is worth: one number, or one a group."""
     core, source = block.core, block.inputs[0]
     assert isinstance(core, Weighted)
-    kind = builder.types[source]
-    grid, most = builder.grids.get(source) or Grid.of(kind), max(1, _ROWS // len(pairs))
-    groups = core.groups
-    matrices = weight.reshape(groups, len(weight) // groups, -1).transpose(0, 2, 1)  # [groups, K, O / groups]
+    kind, size = builder.types[source], math.prod(core.weights.shape[1:])
+    grid = builder.grids.get(source) or Grid.of(kind)
+    most = max(1, min(max(_ROWS_FOR_EACH * size, _ROWS[0]), _ROWS[1]) // len(wanted))
 
-    def read(pair: _Pair) -> Float32:
-        return windows_of(core, grid.reals(pair.integers[source], kind), most)
+    def rows(number: int) -> tuple[Float32, Float32]:
+        """About `most` x [groups, rows, K] and y [groups, rows, O / groups]."""
+        steps = integers[number : number + 1].astype(np.float32) - np.float32(kind.zero_point)
+        x, y = windows_of(core, steps, most), wanted[number].reshape(-1, wanted[number].shape[-1])
+        chosen = y[chosen_of(len(y), most)]
+        return x, chosen.reshape(len(chosen), core.groups, -1).transpose(1, 0, 2)
 
-    middle = read(pairs[0]).mean(1, keepdims=True)  # subtracted, as squares of great means would hide a variance
+    middles = [each.mean(1, keepdims=True) for each in rows(0)]  # subtracted: squares of means would hide a variance
 
-    def moments(pair: _Pair) -> tuple[NDArray[np.float64], ...]:
-        x = read(pair)
-        y = windows_of(core, pair.floats[source], most) @ matrices  # [groups, rows, O / groups]
-        off, x = y - x @ matrices, x - middle
-        sums = (each.sum(1, dtype=np.float64) for each in (x, off, y))
+    def moments(number: int) -> tuple[NDArray[np.float64], ...]:
+        x, y = (each - middle for each, middle in zip(rows(number), middles, strict=True))
         columns = x.transpose(0, 2, 1)
-        return (columns @ x).astype(np.float64), (columns @ off).astype(np.float64), *sums, np.array(x.shape[1])
+        products = ((columns @ each).astype(np.float64) for each in (x, y))
+        return (*products, *(each.sum(1, dtype=np.float64) for each in (x, y)), np.array(x.shape[1]))
 
-    squares, cross, sum_x, sum_off, sum_y, count = (sum(each) for each in zip(*for_each(moments, pairs), strict=True))
-    mean_x, mean_off = sum_x / count, sum_off / count
+    parts = for_each(moments, range(len(wanted)))
+    squares, cross, sum_x, sum_y, count = (sum(each) for each in zip(*parts, strict=True))
+    mean_x, mean_y, step = sum_x / count, sum_y / count, grid.step[:, np.newaxis]
     covariance = squares / count - mean_x[:, :, np.newaxis] * mean_x[:, np.newaxis]
-    cross = cross / count - mean_x[:, :, np.newaxis] * mean_off[:, np.newaxis]
-    return _Sums(covariance, cross, mean_x + middle[:, 0], (sum_y / count).reshape(-1) + bias)
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """A block of both networks: its integer layers, of which the last has its name, and tensors not needed any more."""
-
-    block: Block
-    layers: Sequence[Layer]
-    types: Mapping[str, TensorType]
-    gone: Sequence[str]
-
-    def run(self, pair: _Pair) -> None:
-        """Add the block's outputs for one image."""
-        block, local, kinds = self.block, dict(pair.integers), dict(self.types)
-        found: Float32 = _float_core(block).reals([pair.floats[name] for name in block.inputs])
-        pair.floats[block.name] = found if block.relu is None else block.relu.reals([found])
-        for layer in self.layers:
-            names = layer.sources
-            local[layer.name] = layer.integers([local[name] for name in names], [kinds[name] for name in names])
-            kinds[layer.name] = layer.output
-        pair.integers[block.name] = local[block.name]
-        for name in self.gone:
-            del pair.floats[name], pair.integers[name]
+    cross = cross / count - mean_x[:, :, np.newaxis] * mean_y[:, np.newaxis]
+    middle_x, middle_y = (middle[:, 0] for middle in middles)
+    return _Sums(
+        covariance * np.square(step)[:, :, np.newaxis],
+        cross * step[:, :, np.newaxis],
+        (mean_x + middle_x) * step,
+        (mean_y + middle_y).reshape(-1),
+    )
 
 
 def _float_core(block: Block) -> Core:

@@ -20,13 +20,13 @@ COMPARED = 2
 """Pictures of each session that are compared with the reference."""
 
 
-def integer_session(model: Model, compared: int = COMPARED) -> Session:
-    """A session of the cpu backend. Raises BackendError if it is not available.
+def integer_session(model: Model, compared: int = COMPARED, threads: int = 1) -> Session:
+    """A session of the cpu backend with so many threads. Raises BackendError if it is not available.
 
     Its `run` raises BackendError, too, if the integers of one of the first `compared` pictures differ from the
     reference's: nothing can be measured with them.
     """
-    return _Compared(model, compile_model(model, choose(BACKEND), {}), compared)
+    return _Compared(model, compile_model(model, choose(BACKEND), {"threads": threads}), compared)
 
 
 def require_self_test(model: Model) -> None:

@@ -1,5 +1,3 @@
-"""Scheme auto: near the float network for any graph, and its provenance lists all choices tried."""
-
 from contextlib import closing
 from typing import Any
 
@@ -47,7 +45,7 @@ def test_every_layer_is_covered(every_layer: FloatModel, images: Any) -> None:
     assert integer.provenance["choice"] == best.choice
     assert best == result.agreement
     assert best.error < 2e-3
-    assert set(recorder.ended) == {"float network", "ranges", "trying", "refit", "layers"}
+    assert set(recorder.ended) == {"ranges", "trying", "refit", "layers"}
     assert all(done == total for done, total in recorder.ended.values())
     again = decode(encode(integer))  # proved, stored, read
     batch = np.concatenate(list(inputs))
