@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from edgemeta.daemon.capture.frame_filter import FrameFilter
-from edgemeta.daemon.capture.liveness import RUNNING, Liveness
+from edgemeta.daemon.capture.liveness import ANOTHER_VIEW, RUNNING, Liveness
 from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.retry import Retry, RetryDelays
 from edgemeta.daemon.capture.source import Frame, Source, SourceEnded, SourceError, SourceSilentError, SourceWaiting
@@ -252,7 +252,7 @@ class Camera:
                 self._began_ns = arrived_ns
                 self.runs += 1
                 self._load.opened()
-            if finding is RUNNING and arrived_ns - self._began_ns > STEADY_AFTER_NS:
+            if finding in (RUNNING, ANOTHER_VIEW) and arrived_ns - self._began_ns > STEADY_AFTER_NS:
                 self._recover()
             if finding.reopen:
                 return True

@@ -138,6 +138,8 @@ MOVED = "the picture is not what it was: the camera was moved, turned or covered
 
 RUNNING = Finding(CameraState.RUNNING)
 """Nothing is wrong."""
+ANOTHER_VIEW = Finding(CameraState.RUNNING, MOVED)
+"""Frames come as they should."""
 
 
 class Liveness:
@@ -204,7 +206,7 @@ class Liveness:
         if frame.link_busy and self._config.delayed_after is not None:
             return Finding(CameraState.DELAYED, "the link to the camera never pauses: frames arrive late")
         if self._view is not None and self._view.moved:
-            return Finding(CameraState.RUNNING, MOVED)
+            return ANOTHER_VIEW
         return Finding(CameraState.RUNNING, "frames are damaged again and again") if self.damage.lasts else RUNNING
 
     def _is_late(self, now_ns: int, delay_ns: int) -> bool:

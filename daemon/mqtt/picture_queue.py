@@ -27,9 +27,14 @@ class PictureQueue:
             self._unsent.clear()
             self._in_flight = None
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether a picture may be sent now. Read often, so without the lock."""
+        return bool(self._unsent) and self._in_flight is None
+
     def next(self) -> Delivery | None:
         """Return the picture to send next, in flight from now on; None while one is, and where there is none."""
-        if not self._unsent or self._in_flight is not None:
+        if not self.has_messages:
             return None
         with self._lock:
             topic = next(iter(self._unsent))

@@ -203,7 +203,7 @@ class Sender:
         if self._again:
             return self._again.popleft()
         if not (self._direct.has_messages or self._outbox.has_live):
-            return self._pictures.next()
+            return self._pictures.next() if self._pictures.has_messages and not self._outbox.line_is_slow else None
         self._kept_first = self._suspects.careful and not self._kept_first
         if self._kept_first:
             return self._outbox.next_live() or self._direct.next()

@@ -119,8 +119,15 @@ class Snapshots:
             self._thread.start()
 
     def _run(self) -> None:
-        while (picture := self._next()) is not None:
+        while self._publish_next():
+            pass
+
+    def _publish_next(self) -> bool:
+        """Wait for a picture and publish it; False to stop. No picture is referred to while the next is awaited."""
+        picture = self._next()
+        if picture is not None:
             self._publish(picture)
+        return picture is not None
 
     def _next(self) -> Picture | None:
         """Wait for a picture; None to stop."""
