@@ -19,8 +19,8 @@ class SnapshotsConfig(Section):
     )
     events: bool = Field(
         default=False,
-        description="Publish on `<camera>/crop` what an event is about, at most once a second: the best object of its "
-        "label, or the whole picture where there are no objects.",
+        description="Publish on `<camera>/crop` what an event is about, once a second on average: the best picture of "
+        "its object so far, or the whole picture where there are no objects.",
     )
     retain: bool = Field(default=False, description="Have the broker keep the last picture of each topic.")
     boxes: bool = Field(default=False, description="Draw boxes, labels and scores into the pictures of cameras.")

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 import cv2
-import numpy as np
 
 from edgemeta.daemon.capture.source import Pixels
-from edgemeta.daemon.messages.records import Fields
+from edgemeta.daemon.messages.records import Box, Fields
 
 COLOUR = (64, 220, 64)
 """BGR."""
@@ -21,7 +20,8 @@ def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
     size = max(height, width) / 960
     thick = max(1, round(2 * size))
     for found in objects:
-        left, top, right, bottom = _pixels(found, height, width)
+        x0, y0, x1, y1 = found["box_relative"]
+        left, top, right, bottom = _whole((x0 * width, y0 * height, x1 * width, y1 * height), height, width)
         cv2.rectangle(drawn, (left, top), (max(left, right - 1), max(top, bottom - 1)), COLOUR, thick)
         text = f"{found['label']} {100 * found['score']:.0f}%".encode("ascii", "replace").decode()
         above = top - 6 if top > 24 * size else bottom - 6
@@ -29,16 +29,16 @@ def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
     return drawn
 
 
-def crop_of(pixels: Pixels, found: Fields) -> Pixels:
-    """Return an object's part of a picture, with a border where the picture has one."""
+def crop_of(pixels: Pixels, box: Box) -> Pixels:
+    """Return a copy of an object's part of a picture, with a border where the picture has one. box: in pixels."""
     height, width = pixels.shape[:2]
-    left, top, right, bottom = _pixels(found, height, width)
+    left, top, right, bottom = _whole(box, height, width)
     border = round(BORDER * max(right - left, bottom - top))
-    return np.ascontiguousarray(pixels[max(0, top - border) : bottom + border, max(0, left - border) : right + border])
+    return pixels[max(0, top - border) : bottom + border, max(0, left - border) : right + border].copy()
 
 
-def _pixels(found: Fields, height: int, width: int) -> tuple[int, int, int, int]:
-    """Return a box as whole pixels inside a picture, never empty."""
-    x0, y0, x1, y1 = found["box_relative"]
-    left, top = min(int(x0 * width), width - 1), min(int(y0 * height), height - 1)
-    return left, top, max(left + 1, min(width, round(x1 * width))), max(top + 1, min(height, round(y1 * height)))
+def _whole(box: Box, height: int, width: int) -> tuple[int, int, int, int]:
+    """Return a box in whole pixels inside a picture, never empty."""
+    x0, y0, x1, y1 = box
+    left, top = min(max(0, int(x0)), width - 1), min(max(0, int(y0)), height - 1)
+    return left, top, max(left + 1, min(width, round(x1))), max(top + 1, min(height, round(y1)))

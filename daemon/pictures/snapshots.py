@@ -14,19 +14,21 @@ from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.messages.channels import CROP, SNAPSHOT, Channel
-from edgemeta.daemon.messages.records import EventKind, Fields, ObjectChange
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.publisher import Publisher
-from edgemeta.daemon.pictures.drawing import crop_of, with_boxes
+from edgemeta.daemon.pictures.drawing import with_boxes
 from edgemeta.daemon.pictures.jpeg import LEAST_SIDE, fitted, scaled
+from edgemeta.daemon.pictures.subjects import Subjects
 from edgemeta.daemon.runtime.clock import NS
+from edgemeta.daemon.runtime.rate_limiter import RateLimiter
 from edgemeta.daemon.runtime.threads import guarded_thread
 
 log = logging.getLogger(__name__)
 
-EVENTS_APART_NS = NS
-"""Least time between two pictures of events of one camera."""
+EVENTS_PER_SECOND, BURST_NS = 1, 3 * NS
+"""Pictures of events of one camera: on average, and the time for which unused ones are kept."""
 
 PACKET = 128
 """Bytes of a packet besides topic and payload, at most."""
@@ -60,7 +62,9 @@ class Snapshots:
         self._publisher = publisher
         self._counters = counters
         self._limits: BrokerLimits | None = None
-        self._due_ns: dict[tuple[str, str], int] = {}
+        self._due_ns: dict[str, int] = {}
+        self._subjects = {camera: Subjects() for camera in counters}
+        self._bursts = {camera: RateLimiter(EVENTS_PER_SECOND, BURST_NS) for camera in counters}
         self._waiting: dict[tuple[str, str], Picture] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -71,13 +75,17 @@ class Snapshots:
     def offer(self, captured: CapturedFrame, result: FrameResult) -> None:
         """Take the pictures of a classified frame that are due. The worker's thread calls; it never waits for long."""
         keys, camera, now = self._keys_of(captured.camera), captured.camera, captured.frame.captured_ns
-        if keys.interval is not None and self._is_due(camera, SNAPSHOT, now, round(keys.interval * NS)):
+        if keys.interval is not None and self._is_due(camera, now, round(keys.interval * NS)):
             objects = list(result.fields["objects"] or ()) if keys.boxes else []
             self._take(Picture(SNAPSHOT, camera, captured.frame.pixels, objects, keys))
-        if keys.events and result.updates.events:
-            subject = _subject(captured.frame.pixels, result)
-            if subject is not None and self._is_due(camera, CROP, now, EVENTS_APART_NS):
+        if keys.events:
+            subject = self._subjects[camera].see(captured.frame.pixels, result)
+            if subject is not None and not self._bursts[camera].wait_ns(now):
+                self._bursts[camera].take(now)
+                self._counters[camera].pictures_due += 1
                 self._take(Picture(CROP, camera, subject, [], keys))
+        else:
+            self._subjects[camera].forget()
 
     def stop(self, timeout: float) -> None:
         """Stop; what waits is dropped."""
@@ -98,13 +106,12 @@ class Snapshots:
         """The connection has ended."""
         self._limits = None
 
-    def _is_due(self, camera: str, channel: Channel, now: int, interval_ns: int) -> bool:
-        """Whether a picture is due, which is then counted; due times are an interval apart where frames come."""
-        key = camera, channel.name
-        due = self._due_ns.get(key, now)
+    def _is_due(self, camera: str, now: int, interval_ns: int) -> bool:
+        """Whether a camera's picture is due, which is then counted; due times are an interval apart."""
+        due = self._due_ns.get(camera, now)
         if now < due <= now + interval_ns:  # later: the interval has become shorter
             return False
-        self._due_ns[key] = (due if now - interval_ns < due <= now else now) + interval_ns
+        self._due_ns[camera] = (due if now - interval_ns < due <= now else now) + interval_ns
         self._counters[camera].pictures_due += 1
         return True
 
@@ -155,14 +162,3 @@ class Snapshots:
             self._too_large.add(key)
             text = "camera %s: pictures on %s are left out: they have more than %d bytes even at %d pixels"
             log.warning(text, picture.camera, empty.topic, max(0, most), LEAST_SIDE, extra={"camera": picture.camera})
-
-
-def _subject(pixels: Pixels, result: FrameResult) -> Pixels | None:
-    """Return what a frame's events are about: the best of their labels' objects, or the picture; None for no object."""
-    events = result.updates.events
-    if any(event.kind is EventKind.STATE for event in events) or result.fields["objects"] is None:
-        return pixels
-    labels = {event.label for event in events if event.kind is EventKind.APPEARED}
-    begun = {event.object.id for event in events if event.object and event.change is ObjectChange.BEGIN}
-    found = [each for each in result.fields["objects"] if each["label"] in labels or each["id"] in begun]
-    return crop_of(pixels, max(found, key=lambda each: each["score"])) if found else None

@@ -110,12 +110,15 @@ def test_pictures_of_an_outage_are_dropped_and_frames_are_not(
 def test_an_event_s_picture_shows_its_best_object(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path
 ) -> None:
-    """Nothing, then a red square: the crop is red but for its border; the boxes are drawn into the whole picture."""
+    """Nothing, a red square, nothing: the crops of its begin and its end are red but for their borders.
+
+    The boxes are drawn into the whole picture.
+    """
     save_square_detector(tmp_path / "squares.safetensors")
     folder = tmp_path / "scenes"
     folder.mkdir()
-    for number in range(40):
-        scene = {} if number < 10 else {(5, 3): "red"}
+    for number in range(60):
+        scene = {(5, 3): "red"} if 10 <= number < 35 else {}
         cv2.imwrite(str(folder / f"{number:02}.png"), squares_picture(scene, CELL))
     run_daemon(
         write_config(
@@ -123,17 +126,21 @@ def test_an_event_s_picture_shows_its_best_object(
             mqtt=broker_keys(broker),
             cameras={"yard": {"source": str(folder), "fps": 20}},
             snapshots={"interval": 0.2, "events": True, "boxes": True},
+            tracking={"max_gap": 0.2},
         )
     )
-    (crop,) = subscriber.wait("yard/crop")
-    pixels = decoded(crop.payload).astype(int)
-    middle = pixels[pixels.shape[0] // 2, pixels.shape[1] // 2]
-    assert middle[2] > 200
-    assert max(middle[:2]) < 60
-    assert pixels.shape[0] < 2 * CELL
-    drawn = decoded(subscriber.wait("yard/snapshot", 8)[-1].payload).astype(int)
-    green = (drawn[..., 1] > 150) & (drawn[..., 2] < 130)
-    assert green[3 * CELL - 4 : 4 * CELL + 4, 5 * CELL - 4 : 6 * CELL + 4].any()
+    crops = subscriber.wait("yard/crop", 2)
+    assert [message.json["change"] for message in subscriber.on("yard/event")] == ["begin", "end"]
+    for crop in crops:
+        pixels = decoded(crop.payload).astype(int)
+        middle = pixels[pixels.shape[0] // 2, pixels.shape[1] // 2]
+        assert middle[2] > 200
+        assert max(middle[:2]) < 60
+        assert pixels.shape[0] < 2 * CELL
+    drawn = [decoded(picture.payload).astype(int) for picture in subscriber.on("yard/snapshot")]
+    green = [((each[..., 1] > 150) & (each[..., 2] < 130)).any() for each in drawn]
+    assert True in green
+    assert not green[-1]
 
 
 def test_a_reload_switches_pictures_on_and_off(
