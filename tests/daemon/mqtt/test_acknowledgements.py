@@ -195,3 +195,33 @@ def test_on_a_slow_line_states_go_first_and_late_frames_are_historical(
         numbers = [frame["number"] for frame in frames if frame["historical"] is late]
         assert numbers == sorted(numbers)
         assert numbers
+
+
+@pytest.mark.gate("a line must be slow for seconds")
+def test_on_a_slow_line_no_picture_is_sent_and_the_newest_follows_when_it_is_fast_again(
+    network: MqttProxy, subscriber: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.SLOW_AFTER_NS", NS)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.FAST_AFTER_NS", 2 * NS)
+    link = make_link(network.port)
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    network.delay(0.1)
+
+    def send_frames(end: Callable[[], bool]) -> None:
+        def sent() -> bool:
+            payload = b'{"number": 1, "historical": false}'
+            link.send(OutgoingMessage("edgemeta/test/frame", payload, 1, retain=False, kept=True, gives_way=True))
+            time.sleep(0.03)
+            return end()
+
+        wait_until(sent, "the end of the frames")
+
+    send_frames(lambda: link.status.state is BrokerState.SLOW)
+    for number in (1, 2):
+        link.send(OutgoingMessage("edgemeta/test/snapshot", b"\xff%d" % number, 1, retain=False, picture=True))
+    until = time.monotonic() + 1
+    send_frames(lambda: time.monotonic() > until)
+    assert subscriber.on("snapshot") == []
+    network.delay(0)
+    assert [picture.payload for picture in subscriber.wait("snapshot")] == [b"\xff2"]
+    assert link.connects == 1
