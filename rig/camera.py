@@ -13,7 +13,8 @@ NEEDS = "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstream
 class RtspCamera:
     """rtsp://HOST:PORT/cam; not running until `start`. prefix: put before its command, to run it in a namespace.
 
-    shared: whether all clients get one encoder's stream.
+    shared: whether all clients get one encoder's stream. drawn: whether the camera draws its frames; otherwise
+    they are written to the standard input of `process`, as gray bytes.
     """
 
     def __init__(
@@ -23,12 +24,13 @@ class RtspCamera:
         prefix: tuple[str, ...] = (),
         port: int | None = None,
         shared: bool = True,
+        drawn: bool = True,
     ) -> None:
         self.host = host
         self.port = free_port() if port is None else port
         self._rate = rate
         self._prefix = prefix
-        self._clients = "shared" if shared else "own"
+        self._clients = ["shared" if shared else "own", *([] if drawn else ["stdin"])]
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -48,9 +50,10 @@ class RtspCamera:
 
     def start(self, width: int = 320, height: int = 240) -> None:
         """Start, and wait until it accepts connections. Raises RigError."""
-        description = [self.host, self.port, width, height, self._rate, self._clients]
+        description = [self.host, self.port, width, height, self._rate, *self._clients]
         command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, description)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        frames = subprocess.PIPE if "stdin" in self._clients else None
+        self.process = subprocess.Popen(command, stdin=frames, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         if self.process.stdout.readline() != "ready\n":
             raise RigError(f"no RTSP server (Debian packages {NEEDS})")
@@ -60,8 +63,9 @@ class RtspCamera:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            assert self.process.stdout is not None
-            self.process.stdout.close()
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    pipe.close()
             self.process = None
 
     def freeze(self) -> None:
