@@ -24,7 +24,8 @@ it is starved."""
 NOT_TAKEN = 0.1
 
 START = 15.0
-"""Seconds after the start in which nothing counts as overload: to open all cameras takes time."""
+"""Seconds after the start in which nothing counts as overload, unless all cameras run before: to open them takes
+time."""
 
 WINDOW = 10
 """Seconds that are looked at."""
@@ -45,12 +46,14 @@ class Progress:
     """Frames since the start.
 
     due: those that cameras gave or should have given; not_taken: those of them that were replaced or left out because
-    nobody took them; is_late: whether a camera's pictures arrive late now.
+    nobody took them; is_late: whether a camera's pictures arrive late now. all_run: whether every camera has given a
+    frame.
     """
 
     due: int
     not_taken: int
     is_late: bool = False
+    all_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,11 @@ class LoadMonitor:
         self._delays.append(max(0.0, now - self._beat_at - BEAT))
         self._beat_at = now
         if now - self._began >= 1:
-            self.add(self._measure(now))
+            second = self._measure(now)
+            if self._before.all_run and now < self._judges_at:
+                self._seconds.clear()  # they were starved by the opening
+                self._judges_at = now
+            self.add(second)
 
     def _measure(self, now: float) -> Second:
         elapsed, self._began = now - self._began, now

@@ -148,7 +148,7 @@ class Cameras:
         captured, superseded = (sum(each[number] for each in counts) for number in (0, 1))
         statuses = [camera.status for camera in self._cameras.values()]
         late = any(status is not None and status.state is CameraState.DELAYED for status in statuses)
-        return Progress(captured + missed, superseded + missed, late)
+        return Progress(captured + missed, superseded + missed, late, all(captured for captured, *_ in counts))
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:

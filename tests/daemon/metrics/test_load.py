@@ -1,6 +1,7 @@
 """When the service counts as overloaded: on seconds that are given, and with threads that take the processor."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,23 @@ def test_it_is_overloaded_after_five_starved_seconds_until_hardly_any_is(bad: Se
 )
 def test_load_without_lag_and_lag_without_load_are_not_starvation(fine: Second) -> None:
     assert states(*[fine] * 20) == "-" * 20
+
+
+def test_the_opening_of_cameras_does_not_count() -> None:
+    """Once all run, the seconds from then on do, before START has passed."""
+    progress = Progress(0, 0)
+    monitor = LoadMonitor(lambda: progress, lambda error: None)
+    monitor._judges_at = time.monotonic() + load.START
+    for _ in range(6):
+        monitor.add(LATE)
+    assert monitor.overloaded is None
+    progress = Progress(10, 0, all_run=True)
+    monitor._began -= 1
+    monitor._beat()
+    assert monitor.overloaded is None
+    for _ in range(5):
+        monitor.add(LATE)
+    assert monitor.overloaded is not None
 
 
 def test_a_moment_is_not_overload() -> None:

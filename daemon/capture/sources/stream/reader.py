@@ -37,8 +37,10 @@ REMIND_AFTER_NS = 1_000_000_000
 UNDECODABLE = 10
 """So many whole pictures in a row that cannot be decoded are no video."""
 
-LATE_NS = NS
+LATE_NS = 2 * NS // 5
 """Delay of a packet from which on others may be left out."""
+PATIENCE_NS = NS // 4
+"""How long packets must have come late: what a line sends in one piece after a pause is decoded in less."""
 WAITING = 32_768
 """So many bytes in the kernel mean that packets wait; what has just come of the next one is less."""
 LONGEST_GROUP_NS = 4 * NS
@@ -49,9 +51,9 @@ class CatchUp:
     """Leaves out packets that a busy machine cannot decode in time, so that its pictures are fewer and not older.
 
     Where decoding is slower than the stream, packets wait in the kernel, then at the server, and each picture is older
-    than the one before. So once a packet comes late and more wait behind it, none is decoded until all that waits was
-    read and a key frame comes. A line that is too slow looks different: nothing waits in the kernel, and nothing would
-    be gained. server: descriptor of the connection to it; None decodes everything.
+    than the one before. So once packets come late for some time and more wait behind them, none is decoded until all
+    that waits was read and a key frame comes. A line that is too slow looks different: nothing waits in the kernel, and
+    nothing would be gained. server: descriptor of the connection to it; None decodes everything.
     """
 
     def __init__(self, server: int | None) -> None:
@@ -59,6 +61,7 @@ class CatchUp:
         self._delay = StreamDelay()
         self._key_ns: int | None = None
         self._group_ns: int | None = None
+        self._late_since_ns: int | None = None
         self._leaves_out = False
 
     def leaves_out(self, stream_ns: int | None, is_key_frame: bool, now_ns: int) -> bool:
@@ -71,8 +74,12 @@ class CatchUp:
             self._key_ns = stream_ns
         if self._leaves_out:
             self._leaves_out = not is_key_frame or self._others_wait
-        elif delay_ns > LATE_NS and self._group_ns is not None and 0 < self._group_ns <= LONGEST_GROUP_NS:
-            self._leaves_out = self._others_wait
+        elif delay_ns > LATE_NS and self._others_wait:
+            since = self._late_since_ns = self._late_since_ns or now_ns
+            is_near = self._group_ns is not None and 0 < self._group_ns <= LONGEST_GROUP_NS
+            self._leaves_out = is_near and now_ns - since >= PATIENCE_NS
+        else:
+            self._late_since_ns = None
         return self._leaves_out
 
     @property
