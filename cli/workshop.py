@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,7 +10,8 @@ from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import watched_training
-from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_SIZE, MAX_WIDTH, MIN_SIZE, MIN_WIDTH, Family, Wishes
+from edgemeta.cli.training_boxes import SIZES, box_options, require_no_boxes, train_detection
+from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_WIDTH, MIN_WIDTH, Family, Wishes
 from edgemeta.toolchain.train.detector.recipe import is_detector_recipe
 from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
 from edgemeta.toolchain.train.own_pictures import PicturesResult, train_pictures
@@ -28,10 +30,17 @@ _path = click.Path(path_type=Path)
     metavar="PATH",
     help="Labelled training images: a folder with a folder of pictures for each class, or a data set.",
 )
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "detection"]),
+    default="classification",
+    show_default=True,
+    help="What the pictures are labelled with: a class, or boxes.",
+)
 @click.option("--test", type=_path, metavar="PATH", help="Labelled images that are only measured, at the end.")
 @click.option(
     "--size",
-    type=click.IntRange(MIN_SIZE, MAX_SIZE),
+    type=SIZES,
     help="Side of the network's square input in pixels.  [default: 96, or that of the images of a file]",
 )
 @click.option("--network", "family", type=click.Choice(FAMILIES), help="Kind of network.  [default: resnet]")
@@ -65,11 +74,13 @@ _path = click.Path(path_type=Path)
 @click.option("--name", help="Name of the model in messages and logs; default: that of the network and the data.")
 @click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
+@box_options
 @json_option
 @keeps_inputs("out")
 def train(
     recipe: str | None,
     data: Path,
+    task: str,
     test: Path | None,
     size: int | None,
     family: Family | None,
@@ -84,6 +95,7 @@ def train(
     fresh: bool,
     threads: int | None,
     as_json: bool,
+    **boxes: Any,
 ) -> None:
     """Train a float network on your own pictures, or by RECIPE. Needs PyTorch: pip install 'edgemeta[train]'.
 
@@ -102,7 +114,13 @@ def train(
           --folder runs/mine --out mine-float.safetensors
       edgemeta train yolov3-tiny-scenes --data scenes.npz --test scenes-test.npz \\
           --folder runs/scenes --out scenes-float.safetensors
+      edgemeta train --task detection --data gate.npz --start people-float.safetensors \\
+          --folder runs/gate --out gate-float.safetensors
     """
+    if task == "detection":
+        train_detection({key: value for key, value in locals().items() if key != "boxes"}, boxes)
+        return
+    require_no_boxes(boxes)
     wishes = Wishes(family, None if depth is None else int(depth), width, size)
     if recipe is not None and is_detector_recipe(find_recipe(recipe)):
         if test is None:

@@ -110,8 +110,8 @@ class TorchNetwork(nn.Module):
         return self.written(name=name, task=Classification(labels), provenance=provenance)
 
 
-def load_weights(network: TorchNetwork, model: FloatModel, source: str) -> None:
-    """Set the network's weights to those of a float model of the same layers; "fc" stays if its classes differ.
+def load_weights(network: TorchNetwork, model: FloatModel, source: str, own: tuple[str, ...] = ("fc",)) -> None:
+    """Set the network's weights to those of a float model of the same layers; `own` layers stay if its classes differ.
 
     Raises ModelError with `source` and the first layer that is missing or has another shape.
     """
@@ -121,7 +121,7 @@ def load_weights(network: TorchNetwork, model: FloatModel, source: str) -> None:
             raise ModelError(f"{source}: has no {name}, expected the layers of the network to train")
         if given[name].shape == mine.shape:
             state[name] = given[name]
-        elif not name.startswith("fc."):
+        elif name.rpartition(".")[0] not in own:
             raise ModelError(f"{source}: {name} has shape {tuple(given[name].shape)}, expected {tuple(mine.shape)}")
     network.load_state_dict(state)
 

@@ -100,7 +100,7 @@ def test_the_defaults_in_the_help_are_those_of_the_recipe(edgemeta: Callable[...
         (("resnet8-cifar10",), "Missing option '--test', which a RECIPE needs"),
         (("resnet8-cifar10", "--test", "x", "--size", "64"), "--epochs are given by the RECIPE"),
         (("--alternates", "x"), "--alternates needs a RECIPE"),
-        (("--size", "20"), "20 is not in the range 24<=x<=224"),
+        (("--size", "20"), "20 is not in the range 24<=x<=640"),
         (("--depth", "9"), "'9' is not one of '8', '14', '20'"),
         (("--network", "vgg"), "'vgg' is not one of 'resnet', 'mobilenetv2'"),
     ],

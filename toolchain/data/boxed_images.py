@@ -17,6 +17,7 @@ from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
 
 _MEMBERS = ("x", "boxes", "classes", "images", "labels")
+_OPTIONAL = ("difficult", "known")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,8 @@ class BoxedImages:
 
     x: uint8 [N, H, W, 3], R, G, B; N >= 1. boxes: float32 [M, 4], x0, y0, x1, y1 in pixels, with x0 < x1 and y0 < y1
     inside of the image. classes: int64 [M], places in `labels`. images: int64 [M], the image of each box, ascending.
+    difficult: bool [M], boxes that are neither missed nor found; None: there are none. known: bool [N, labels], whether
+    a label was annotated in an image: where not, its objects do not count; None: everywhere.
     """
 
     x: NDArray[np.uint8]
@@ -32,6 +35,8 @@ class BoxedImages:
     classes: NDArray[np.int64]
     images: NDArray[np.int64]
     labels: tuple[str, ...]
+    difficult: NDArray[np.bool_] | None = None
+    known: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -56,12 +61,20 @@ class BoxedImages:
             np.concatenate([classes for _, classes in objects] or [self.classes[:0]]),
             np.repeat(np.arange(len(numbers)), counts),
             self.labels,
+            None if self.difficult is None else self.difficult[self._boxes_of(numbers)],
+            None if self.known is None else self.known[numbers],
         )
 
+    def _boxes_of(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Places of the boxes of these images."""
+        bounds = [np.searchsorted(self.images, (number, number + 1)) for number in numbers.tolist()]
+        return np.concatenate([np.empty(0, np.int64), *(np.arange(*each) for each in bounds)])
+
     def sha256(self) -> str:
-        """SHA-256 (hex) of pixels, boxes and classes."""
+        """SHA-256 (hex) of pixels, boxes and classes, and of what is difficult and known where that is said."""
         digest = hashlib.sha256(repr((self.x.shape, self.labels)).encode())
-        for array in (self.x, self.boxes, self.classes, self.images):
+        optional = [array for array in (self.difficult, self.known) if array is not None]
+        for array in (self.x, self.boxes, self.classes, self.images, *optional):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
@@ -89,7 +102,8 @@ def is_boxed(path: Path) -> bool:
 def save_boxed_images(data: BoxedImages, path: Path) -> None:
     """Write a data set as a compressed `.npz` archive, atomically."""
     with atomic_file(path) as file:
-        arrays = {name: getattr(data, name) for name in _MEMBERS if name != "labels"}
+        names = [name for name in (*_MEMBERS, *_OPTIONAL) if name != "labels"]
+        arrays = {name: array for name in names if (array := getattr(data, name)) is not None}
         np.savez_compressed(file, **arrays, labels=np.array(data.labels))
 
 
@@ -111,9 +125,12 @@ def load_boxed_images(path: Path, labels: tuple[str, ...] | None = None, size: i
         raise DataError(f"{path}: images of the boxes are not in order, expected ascending numbers")
     if size is not None and x.shape[1:3] != (size, size):
         raise DataError(f"{path}: images are {x.shape[2]}x{x.shape[1]} pixels, expected {size}x{size}")
+    difficult = _flags(path, members, "difficult", (len(boxes),))
+    known = _flags(path, members, "known", (len(x), len(own)))
     if labels is not None:
         classes = _renumbered(path, classes, own, labels)
-    return BoxedImages(x, boxes, classes, images, own if labels is None else labels)
+        known = None if known is None else _reordered(known, own, labels)
+    return BoxedImages(x, boxes, classes, images, own if labels is None else labels, difficult, known)
 
 
 def _boxes(path: Path, boxes: NDArray[Any], image: tuple[int, ...]) -> NDArray[np.float32]:
@@ -138,6 +155,22 @@ def _numbers(path: Path, name: str, numbers: NDArray[Any], count: int, limit: in
     if count and (numbers.min() < 0 or numbers.max() >= limit):
         raise DataError(f"{path}: {name} run from {numbers.min()} to {numbers.max()}, expected 0..{limit - 1}")
     return numbers.astype(np.int64)
+
+
+def _flags(path: Path, members: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    flags = members.get(name)
+    if flags is not None and (flags.dtype != np.bool_ or flags.shape != shape):
+        raise DataError(f"{path}: {name} is {flags.dtype} {flags.shape}, expected bool {shape}")
+    return flags
+
+
+def _reordered(known: NDArray[np.bool_], own: tuple[str, ...], labels: tuple[str, ...]) -> NDArray[np.bool_]:
+    """What is known of the labels of a network; of those that the archive does not name, nothing."""
+    result = np.zeros((len(known), len(labels)), np.bool_)
+    for place, label in enumerate(labels):
+        if label in own:
+            result[:, place] = known[:, own.index(label)]
+    return result
 
 
 def _renumbered(

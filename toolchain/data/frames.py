@@ -55,7 +55,7 @@ class FolderFrames:
     def __init__(self, path: Path, most: int, report: Report) -> None:
         self.source = str(path)
         self._report = report
-        found = _pictures(path)
+        found = pictures_in(path)
         if not found:
             raise DataError(f"{path}: has no pictures, expected some of {', '.join(sorted(PICTURE_SUFFIXES))}")
         self._paths = [found[i * len(found) // most] for i in range(most)] if most < len(found) else found
@@ -75,7 +75,8 @@ class FolderFrames:
             yield pixels
 
 
-def _pictures(path: Path) -> list[Path]:
+def pictures_in(path: Path) -> list[Path]:
+    """The picture files in a folder and its sub-folders by name, or the file itself."""
     if path.is_file():
         return [path]
     names = [Path(folder) / name for folder, _, files in os.walk(path) for name in files]

@@ -6,6 +6,9 @@ is right, otherwise wrong. Precision after each object is the share of right one
 that were found. Precision at a recall is the greatest one at that recall or a greater one; average precision is its
 mean over the recalls 0, 0.01, .. 1, with 0 where a recall is not reached.
 
+Boxes that are difficult are neither found nor missed: an object that takes no plain box, and overlaps a difficult one
+by that much, does not count. A label counts only in the images in which it was annotated.
+
 Of each image and label the best 100 objects count. Objects of equal score count in their order: by image, then as
 found.
 """
@@ -26,6 +29,8 @@ LEAST_SCORE = 0.01
 MOST_OBJECTS = 100
 OVERLAPS = tuple(0.5 + 0.05 * step for step in range(10))
 """Least intersection over union, 0.5 .. 0.95."""
+RIGHT, WRONG, NEITHER = 1, 0, -1
+"""What a found object is."""
 _RECALLS = np.linspace(0, 1, 101)
 
 
@@ -58,7 +63,7 @@ def mean_average_precision(found: Sequence[Sequence[Object]], wanted: BoxedImage
     numbers = {label: number for number, label in enumerate(wanted.labels)}
     objects = [_Found.of(some, numbers) for some in found]
     for number, label in enumerate(wanted.labels):
-        boxes = int((wanted.classes == number).sum())
+        boxes = int((_plain(wanted) & (wanted.classes == number)).sum())
         if boxes:
             precisions = _average_precisions(objects, wanted, number, boxes)
             rows.append(LabelPrecision(label, boxes, float(precisions[0]), float(precisions.mean())))
@@ -85,30 +90,41 @@ class _Found:
 
 def _average_precisions(found: Sequence[_Found], wanted: BoxedImages, number: int, boxes: int) -> Float64:
     """Of one label, at each of OVERLAPS."""
-    scores, rights = [np.empty(0)], [np.empty((len(OVERLAPS), 0), np.bool_)]
+    scores, states = [np.empty(0)], [np.empty((len(OVERLAPS), 0), np.int64)]
+    plain = _plain(wanted)
     for image, some in enumerate(found):
         mine = np.flatnonzero(some.classes == number)[:MOST_OBJECTS]
-        if len(mine):
-            its_boxes, classes = wanted.objects(image)
-            shared = overlaps(some.boxes[mine], its_boxes[classes == number].astype(np.float64))
+        if len(mine) and (wanted.known is None or wanted.known[image, number]):
+            first, last = np.searchsorted(wanted.images, (image, image + 1))
+            its = first + np.flatnonzero(wanted.classes[first:last] == number)
+            shared = overlaps(some.boxes[mine], wanted.boxes[its].astype(np.float64))
             scores.append(some.scores[mine])
-            rights.append(np.array([_right(shared, least) for least in OVERLAPS]))
+            states.append(np.array([judged(shared[:, plain[its]], shared[:, ~plain[its]], at) for at in OVERLAPS]))
     order = np.argsort(-np.concatenate(scores), kind="stable")
-    right = np.concatenate(rights, axis=1)[:, order]
-    return np.array([average_precision(row, boxes) for row in right])
+    ranked = np.concatenate(states, axis=1)[:, order]
+    return np.array([average_precision(row[row != NEITHER] == RIGHT, boxes) for row in ranked])
 
 
-def _right(shared: Float64, least: float) -> list[bool]:
-    """Which found objects, best first, take a box; shared: their overlaps [found, boxes]."""
+def _plain(wanted: BoxedImages) -> NDArray[np.bool_]:
+    """Which boxes are not difficult."""
+    return np.ones(len(wanted.boxes), np.bool_) if wanted.difficult is None else ~wanted.difficult
+
+
+def judged(shared: Float64, difficult: Float64, least: float) -> list[int]:
+    """RIGHT, WRONG or NEITHER for each found object, best first.
+
+    shared, difficult: overlaps of the found with the plain and with the difficult boxes [found, boxes].
+    """
     free = shared.copy()
-    right = []
-    for row in free:
+    states = []
+    for row, beside in zip(free, difficult, strict=True):
         best = len(row) - 1 - int(row[::-1].argmax()) if len(row) else 0  # at a tie the last one, as cocoeval has it
-        takes = bool(len(row)) and bool(row[best] >= least)
-        if takes:
+        if len(row) and row[best] >= least:
             free[:, best] = -1.0
-        right.append(takes)
-    return right
+            states.append(RIGHT)
+        else:
+            states.append(NEITHER if (beside >= least).any() else WRONG)
+    return states
 
 
 def average_precision(right: NDArray[np.bool_], boxes: int) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 #: Streams of random numbers; each purpose has its own, so that their values are independent.
 STREAM_TEACHER, STREAM_VIEWS, STREAM_ORDER, STREAM_STUDENT, STREAM_PICTURES, STREAM_BLEND = 1, 2, 3, 4, 5, 6
-STREAM_FREEZE, STREAM_RELEASE = 7, 8
+STREAM_FREEZE, STREAM_RELEASE, STREAM_MOSAIC = 7, 8, 9
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:

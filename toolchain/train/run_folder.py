@@ -20,6 +20,7 @@ VALIDATION = "validation.npz"
 _FILES = (
     *("network.pt", "teacher-[0-9]*.pt", "student.pt", "continuation-[0-9]*.pt", "logits-*-[0-9]*.npy", "log.jsonl"),
     *(VALIDATION, "confusion.txt", "confusion.png", "curves.png", "curves.html"),
+    *("quantized.pt", "report.html", "report.png"),
 )
 """Files that a run writes into its folder."""
 _LOCK = "run.lock"

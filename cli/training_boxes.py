@@ -1,0 +1,115 @@
+"""`train --task detection`: the options that only a detector has, and what its training prints."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from edgemeta.cli.options import remark, report
+from edgemeta.cli.precision import precision_lines, precision_values
+from edgemeta.cli.training_bars import watched_training
+from edgemeta.toolchain.train.boxes.train import BoxResult, BoxWishes, train_boxes
+
+if TYPE_CHECKING:
+    from edgemeta.toolchain.torch_network import TorchNetwork
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_path = click.Path(path_type=Path)
+_NAMES = ("held_out", "teacher", "unlabelled", "without", "licences")
+SIZES = click.IntRange(24, 640)
+"""Sides of all networks that are trained."""
+
+
+def box_options(command: F) -> F:
+    """Add the options of a detector to a command, which takes them as `boxes`."""
+    options = (
+        click.option("--held-out", type=_path, metavar="PATH", help="Detection: pictures that choose the epoch."),
+        click.option("--teacher", type=_path, metavar="FLOAT", help="Detection: model whose boxes teach as well."),
+        click.option(
+            "--unlabelled",
+            type=_path,
+            multiple=True,
+            metavar="DIR",
+            help="Detection: pictures that only the teacher labels; may be repeated.",
+        ),
+        click.option(
+            "--without", multiple=True, metavar="SOURCE", help="Detection: a source to leave out; may be repeated."
+        ),
+        click.option("--licences", type=_path, metavar="FILE", help="Detection: YAML with the licence of each source."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def train_detection(given: dict[str, Any], boxes: dict[str, Any]) -> None:
+    """Train by the options of `train`, and print what came of it."""
+    for name in ("recipe", "family", "depth", "alternates"):
+        if given[name] is not None:
+            option = {"recipe": "RECIPE", "family": "--network"}.get(name, f"--{name}")
+            raise click.UsageError(f"{option} is for a classification, found --task detection")
+    size = 320 if given["size"] is None else given["size"]
+    if size % 32:
+        raise click.UsageError(f"--size is {size}, expected a multiple of 32 for a detection")
+    wishes = BoxWishes(
+        size=size,
+        width=1.0 if given["width"] is None else given["width"],
+        epochs=given["epochs"],
+        start=None if given["start"] is None else Path(given["start"]),
+        teacher=boxes["teacher"],
+        unlabelled=boxes["unlabelled"],
+        without=boxes["without"],
+        licences=boxes["licences"],
+    )
+    with watched_training() as bars:
+        result = train_boxes(
+            given["data"],
+            given["folder"],
+            given["out"],
+            wishes,
+            _in_eight_bits,
+            held_out=boxes["held_out"],
+            test=given["test"],
+            name=given["name"],
+            fresh=given["fresh"],
+            threads=given["threads"],
+            progress=bars.show,
+            report=remark,
+        )
+    report(given["as_json"], _values(result), _text(result, given["data"]))
+
+
+def _in_eight_bits(network: "TorchNetwork") -> "TorchNetwork":
+    from edgemeta.toolchain.simulate.eight_bits import in_eight_bits  # imports PyTorch
+
+    return in_eight_bits(network)
+
+
+def require_no_boxes(boxes: dict[str, Any]) -> None:
+    """Raise UsageError for an option that only a detector has."""
+    for name in _NAMES:
+        if boxes[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --task detection")
+
+
+def _values(result: BoxResult) -> dict[str, object]:
+    return {
+        "path": str(result.path),
+        "card": str(result.card),
+        "report": str(result.page),
+        **precision_values(result.measured),
+        "images": result.measured.images,
+        "epochs": result.epochs,
+        "best_epoch": result.epoch,
+        "held_out": str(result.held_out),
+    }
+
+
+def _text(result: BoxResult, data: Path) -> Iterator[str]:
+    part = "held-out" if result.test is None else "test"
+    yield f"{result.path}: epoch {result.epoch} of {result.epochs}; on {result.measured.images:,} {part} pictures:"
+    yield from precision_lines(result.measured)
+    yield f"hits and misses: {result.page}; model card: {result.card}"
+    yield f"next: edgemeta quantize {result.path} --calibrate {data} --test {result.held_out} --out MODEL"

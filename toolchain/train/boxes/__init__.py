@@ -1,0 +1,1 @@
+"""Training of a detector without anchors on anybody's pictures with boxes."""

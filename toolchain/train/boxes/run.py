@@ -1,0 +1,175 @@
+"""The training of a detector of own pictures, by the epoch loop that all trainings share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgemeta.tasks.detection.objects import Object
+from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.data.boxed_pictures import ReadPictures
+from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
+from edgemeta.toolchain.evaluate.float_detector import FloatDetector
+from edgemeta.toolchain.progress import Reporter
+from edgemeta.toolchain.torch_network import TorchNetwork
+from edgemeta.toolchain.train.augment import STREAM_MOSAIC, STREAM_ORDER, generator
+from edgemeta.toolchain.train.batches import mixed_precision, network_input
+from edgemeta.toolchain.train.boxes.loss import Wanted, flattened, label_loss, teacher_loss
+from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
+from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
+from edgemeta.toolchain.train.boxes.views import BoxView, cells, draw_view
+from edgemeta.toolchain.train.checkpoint import RunIdentity
+from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from edgemeta.toolchain.train.student import cosine
+
+_BATCH = 50
+_ENOUGH = 10
+"""Boxes of a label from which on its precision helps to choose the epoch."""
+
+Rounded: TypeAlias = Callable[[TorchNetwork], TorchNetwork]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxRun:
+    """Everything that decides a training. pictures: of the training; measured: letterboxed, to choose the best epoch.
+
+    folder: of the checkpoints network.pt and, for the epochs at 8 bits, quantized.pt. rounded: makes a network compute
+    in 8 bits.
+    """
+
+    recipe: BoxRecipe
+    pictures: ReadPictures
+    measured: BoxedImages
+    teacher: BoxTeacher | None
+    folder: Path
+    identity: RunIdentity
+    reporter: Reporter
+    rounded: Rounded
+
+    def train(self, network: TorchNetwork) -> Trained[TorchNetwork]:
+        """Train, or continue; returns the best epoch, or the best of those at 8 bits where there are such."""
+        recipe = self.recipe
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        watched = WatchedBoxes(network, self.measured)
+        trained = self._stage(network, watched, recipe, 0, "network.pt")
+        if not recipe.quantized_epochs:
+            return trained
+        rounded = self.rounded(trained.network)
+        last = replace(
+            recipe,
+            epochs=recipe.quantized_epochs,
+            lr=recipe.quantized_lr,
+            warmup_epochs=0.5,
+            plain=1.0,
+            ema=None,  # an average of rounded networks would have ranges that none of them has observed
+            evaluate_every=max(1, recipe.quantized_epochs // 4),
+        )
+        trained = self._stage(rounded, watched, last, recipe.epochs, "quantized.pt")
+        return replace(trained, epoch=recipe.epochs + trained.epoch)
+
+    def _stage(
+        self, network: TorchNetwork, watched: "WatchedBoxes", recipe: BoxRecipe, first: int, checkpoint: str
+    ) -> Trained[TorchNetwork]:
+        pictures = len(self.pictures)
+        images = pictures * -(-recipe.least_views // pictures) if pictures < recipe.least_views else pictures
+        batch = min(recipe.batch, images)
+        steps = images // batch
+        decaying = [p for p in network.parameters() if p.ndim > 1]
+        others = [p for p in network.parameters() if p.ndim <= 1]
+        groups = [{"params": decaying, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+        def rates(epoch: int, step: int) -> tuple[float, float]:
+            position = (epoch * steps + step) / (recipe.epochs * steps)
+            rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
+            return rate, rate
+
+        def losses(epoch: int) -> BatchLoss:
+            rng = generator(recipe.seed, STREAM_MOSAIC, first + epoch)
+            mosaics = epoch < (1 - recipe.plain) * recipe.epochs
+            settings = recipe.views if mosaics else replace(recipe.views, mosaic=0.0)
+
+            def loss(index: NDArray[np.int64]) -> Tensor:
+                some = [draw_view(self.pictures.pictures, i, network.size, settings, rng) for i in index.tolist()]
+                return self._loss(network, some)
+
+            return loss
+
+        training = Training(
+            stage="training",
+            network=network,
+            step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
+            epochs=recipe.epochs,
+            images=images,
+            batch=batch,
+            order=lambda epoch: generator(recipe.seed, STREAM_ORDER, first + epoch).permutation(images) % pictures,
+            rates=rates,
+            losses=losses,
+            measure=watched.percent,
+            evaluate_every=recipe.evaluate_every,
+            average=recipe.ema,
+            keep_best=True,
+            report_every=10,
+            first_epoch=first,
+            all_epochs=self.recipe.epochs + self.recipe.quantized_epochs,
+        )
+        return run_epochs(training, self.folder / checkpoint, self.identity, self.reporter)
+
+    def _loss(self, network: TorchNetwork, views: list[BoxView]) -> Tensor:
+        """Of one batch of views."""
+        grid = torch.from_numpy(cells(network.size))
+        x = network_input(np.stack([view.pixels for view in views]).transpose(0, 3, 1, 2))
+        with mixed_precision():
+            outputs = network(x)
+        boxes, logits = flattened(outputs, grid)
+        wanted = [Wanted(torch.from_numpy(view.boxes), torch.from_numpy(view.classes)) for view in views]
+        known = torch.from_numpy(np.stack([view.known for view in views]))
+        result = label_loss(boxes, logits, wanted, known, grid)
+        if self.teacher is None:
+            return result
+        ruled = torch.stack([_ruled(each, self.teacher.labels, grid) for each in wanted])
+        taught = teacher_loss(boxes, logits, self.teacher.answers(x, grid), self.teacher.labels, ruled)
+        return result + self.recipe.taught * taught
+
+
+def _ruled(wanted: Wanted, taught: Tensor, grid: Tensor) -> Tensor:
+    """Cells in a box of a label that the teacher does not know: it would give another name. Bool [cells]."""
+    boxes = wanted.boxes[~torch.isin(wanted.classes, taught)]
+    middle = grid[:, None, :2]
+    return ((middle > boxes[:, :2]) & (middle < boxes[:, 2:])).all(-1).any(1)
+
+
+class WatchedBoxes:
+    """The pictures on which epochs are measured."""
+
+    def __init__(self, network: TorchNetwork, measured: BoxedImages) -> None:
+        model = network.written()
+        self._detector = FloatDetector(model, dict.fromkeys(model.labels, LEAST_SCORE))
+        self._measured = measured
+
+    def found(self, network: nn.Module) -> list[tuple[Object, ...]]:
+        """The objects in each of the pictures."""
+        network.eval()
+        found = []
+        for first in range(0, len(self._measured), _BATCH):
+            pixels = self._measured.x[first : first + _BATCH].transpose(0, 3, 1, 2)
+            with torch.no_grad(), mixed_precision():
+                outputs = network(network_input(pixels))
+            maps = [each.float().permute(0, 2, 3, 1).numpy() for each in outputs]
+            found += [self._detector.objects([each[i : i + 1] for each in maps]) for i in range(len(maps[0]))]
+        return found
+
+    def judge(self, found: list[tuple[Object, ...]]) -> Precision:
+        """Mean average precision, and of each label, of the objects found."""
+        return mean_average_precision(found, self._measured)
+
+    def percent(self, network: nn.Module) -> float:
+        """Mean average precision at an overlap of one half, in percent, of the labels that have enough boxes to say."""
+        labels = self.judge(self.found(network)).labels
+        enough = [each for each in labels if each.boxes >= _ENOUGH] or labels
+        return round(100 * float(np.mean([each.at_half for each in enough])), 3) if enough else 0.0

@@ -1,0 +1,262 @@
+"""Command `train --task detection`: a float model of own pictures with boxes. Imports PyTorch when it is called."""
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemeta.model.callbacks import Report
+from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.zoo import find
+from edgemeta.toolchain.charts import require_matplotlib
+from edgemeta.toolchain.data.boxed_files import open_boxed_pictures, open_unlabelled
+from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
+from edgemeta.toolchain.data.boxed_pictures import BoxedPictures, held_out_pictures
+from edgemeta.toolchain.errors import DataError
+from edgemeta.toolchain.evaluate.average_precision import Precision
+from edgemeta.toolchain.progress import ProgressCallback, Reporter
+from edgemeta.toolchain.train.boxes.card import read_licences, save_card
+from edgemeta.toolchain.train.requirements import require_torch
+from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable
+from edgemeta.toolchain.train.start import ENTRY
+
+if TYPE_CHECKING:
+    from edgemeta.toolchain.torch_network import TorchNetwork
+    from edgemeta.toolchain.train.boxes.network import GridDesign
+    from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
+    from edgemeta.toolchain.train.loop import Trained
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BoxWishes:
+    """What a user wants.
+
+    size: side of the square input in pixels, a multiple of 32. width: factor on all channels. epochs: None: those of
+    the recipe. start: float model of `train --task detection` whose weights are the first ones. teacher: float model of
+    a detection that teaches as well. unlabelled: folders of pictures that only the teacher labels. without: sources of
+    the data that are left out. licences: YAML file with the licence of each source.
+    """
+
+    size: int = 320
+    width: float = 1.0
+    epochs: int | None = None
+    start: Path | None = None
+    teacher: Path | None = None
+    unlabelled: Sequence[Path] = ()
+    without: Sequence[str] = ()
+    licences: Path | None = None
+
+
+@dataclass(frozen=True)
+class BoxResult:
+    """Result of `train_boxes`.
+
+    path: the float model file; card: its model card. epochs: of the training; epoch: the exported one, from 1.
+    validation, test: precision of both parts; test is None without test pictures. held_out: file with the part that
+    chose the epoch. page: the report.
+    """
+
+    path: Path
+    card: Path
+    epochs: int
+    epoch: int
+    validation: Precision
+    test: Precision | None
+    held_out: Path
+    page: Path
+
+    @property
+    def measured(self) -> Precision:
+        """That of the test pictures, or of the validation part without."""
+        return self.validation if self.test is None else self.test
+
+
+def train_boxes(
+    data: Path,
+    folder: Path,
+    out: Path,
+    wishes: BoxWishes,
+    rounded: "Callable[[TorchNetwork], TorchNetwork]",
+    *,
+    held_out: Path | None = None,
+    test: Path | None = None,
+    name: str | None = None,
+    fresh: bool = False,
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+    report: Report = _log.warning,
+    recipe: "BoxRecipe | None" = None,
+) -> BoxResult:
+    """Train a detector on pictures with boxes, or continue the run in `folder`, and write the float model to `out`.
+
+    data: a data set (`open_boxed_pictures`). rounded: makes a network compute in 8 bits. held_out: a data set that
+    chooses the best epoch; None: a fixed part of `data`. test: one that is only measured, at the end. name: of the
+    model; None: that of the network and the data. fresh: delete the run in the folder before. report: called with one
+    sentence for what is deleted. recipe: None: that of the command. Raises a ToolchainError, which is MissingExtraError
+    without PyTorch or matplotlib.
+    """
+    require_writable(out)
+    require_torch()
+    require_matplotlib()
+    import torch
+
+    from edgemeta.toolchain.train.boxes.network import GridDesign
+    from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    recipe = recipe or BoxRecipe()
+    recipe = recipe if wishes.epochs is None else replace(recipe, epochs=wishes.epochs)
+    licences = {} if wishes.licences is None else read_licences(wishes.licences)
+    parts = _parts(data, held_out, test, wishes, recipe)
+    with opened_run(folder, fresh, report):
+        run = _Run(recipe, GridDesign(wishes.size, wishes.width), parts, wishes, folder)
+        trained = run.train(Reporter(folder / "log.jsonl", progress), rounded)
+        return run.export(trained, name or f"{run.design.name}-{data.stem}", licences, out)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Pictures: of the training, of the part that chooses the epoch, and of the test."""
+
+    training: BoxedPictures
+    unlabelled: BoxedPictures
+    validation: BoxedPictures
+    test: BoxedPictures | None
+
+    def sources(self) -> dict[str, int]:
+        """How many pictures of the training come from each source."""
+        named = Counter(each.source for each in self.training.pictures)
+        return dict(sorted((named + self._taught()).items()))
+
+    def _taught(self) -> Counter[str]:
+        return Counter(each.source for each in self.unlabelled.pictures)
+
+
+def _parts(data: Path, held_out: Path | None, test: Path | None, wishes: BoxWishes, recipe: "BoxRecipe") -> _Parts:
+    """Raises DataError."""
+    if wishes.unlabelled and wishes.teacher is None:
+        raise DataError(f"{wishes.unlabelled[0]}: has pictures without boxes, expected a teacher that labels them")
+    given = open_boxed_pictures(data).without(wishes.without)
+    if held_out is None:
+        training, validation = held_out_pictures(given, recipe.validation, recipe.seed, data)
+    else:
+        training, validation = given, _like(open_boxed_pictures(held_out), given, held_out).without(wishes.without)
+    tested = None if test is None else _like(open_boxed_pictures(test), given, test).without(wishes.without)
+    unlabelled = [open_unlabelled(folder, given.labels) for folder in wishes.unlabelled]
+    every = tuple(picture for each in unlabelled for picture in each.pictures)
+    return _Parts(training, BoxedPictures(given.labels, every), validation, tested)
+
+
+def _like(pictures: BoxedPictures, first: BoxedPictures, path: Path) -> BoxedPictures:
+    if pictures.labels != first.labels:
+        raise DataError(
+            f"{path}: its labels are {', '.join(pictures.labels)[:200]}, expected those of the training pictures: "
+            f"{', '.join(first.labels)[:200]}"
+        )
+    return pictures
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A training with everything that decides its steps."""
+
+    recipe: "BoxRecipe"
+    design: "GridDesign"
+    parts: _Parts
+    wishes: BoxWishes
+    folder: Path
+    measured: dict[str, BoxedImages] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all but the data."""
+        return self.recipe.digest(self.design, _digest(self.wishes.start), _digest(self.wishes.teacher))
+
+    def train(self, reporter: Reporter, rounded: "Callable[[TorchNetwork], TorchNetwork]") -> "Trained[TorchNetwork]":
+        """Train, or continue."""
+        import torch
+
+        from edgemeta.toolchain.torch_network import load_weights
+        from edgemeta.toolchain.train.boxes.network import grid_network
+        from edgemeta.toolchain.train.boxes.run import BoxRun
+        from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
+        from edgemeta.toolchain.train.boxes.views import FILL
+        from edgemeta.toolchain.train.checkpoint import RunIdentity
+
+        labels, side = self.parts.training.labels, round(self.recipe.margin * self.design.size)
+        training = BoxedPictures(labels, self.parts.training.pictures + self.parts.unlabelled.pictures).read(side)
+        validation = self.parts.validation.read(side).letterboxed(self.design.size, FILL)
+        self.measured["validation"] = validation
+        if self.parts.test is not None:
+            self.measured["test"] = self.parts.test.read(side).letterboxed(self.design.size, FILL)
+        torch.manual_seed(self.recipe.seed)
+        network = grid_network(self.design, labels)
+        if self.wishes.start is not None:
+            heads = tuple(name for name in network.outputs if name.startswith("classes"))
+            load_weights(network, load_float_model(find(str(self.wishes.start))), str(self.wishes.start), heads)
+        teacher = None if self.wishes.teacher is None else BoxTeacher(self.wishes.teacher, labels)
+        identity = RunIdentity(self.digest, f"{training.sha256} {validation.sha256()}")
+        run = BoxRun(self.recipe, training, validation, teacher, self.folder, identity, reporter, rounded)
+        return run.train(network)
+
+    def export(self, trained: "Trained[TorchNetwork]", name: str, licences: Mapping[str, str], out: Path) -> BoxResult:
+        """Write the float model that says what it was made of, its card and the report."""
+        import torch
+
+        from edgemeta.toolchain.train.boxes.report import save_report
+        from edgemeta.toolchain.train.boxes.run import WatchedBoxes
+        from edgemeta.toolchain.train.boxes.views import FILL
+
+        provenance: dict[str, object] = {
+            ENTRY: {"family": "grids", **asdict(self.design)},
+            "recipe_sha256": self.digest,
+            "epochs": self.recipe.epochs,
+            "quantized_epochs": self.recipe.quantized_epochs,
+            "best_epoch": trained.epoch,
+            "torch": torch.__version__,
+            "train_images": len(self.parts.training),
+            "unlabelled_images": len(self.parts.unlabelled),
+            "sources": self.parts.sources(),
+            "left_out": list(self.wishes.without),
+        }
+        for part in ("start", "teacher"):
+            path = getattr(self.wishes, part)
+            if path is not None:
+                provenance[part] = {"name": load_float_model(find(str(path))).name, "sha256": _digest(path)}
+        model = trained.network.written(name=name, provenance=provenance, crop="letterbox", fill=(FILL,))
+        figures, found = {}, {}
+        for part, images in self.measured.items():
+            watched = WatchedBoxes(trained.network, images)
+            found[part] = watched.found(trained.network)
+            figures[part] = watched.judge(found[part])
+            provenance |= {f"{part}_images": len(images), f"{part}_sha256": images.sha256()}
+            provenance |= {f"{part}_map50": figures[part].at_half, f"{part}_map": figures[part].mean}
+        model = replace(model, provenance=provenance)
+        save_float_model(model, out)
+        kept = self.folder / VALIDATION
+        save_boxed_images(self.measured["validation"], kept)
+        last = "test" if "test" in figures else "validation"
+        page = save_report(self.folder, name, figures[last], found[last], self.measured[last])
+        card = out.with_suffix(".md")
+        save_card(card, model, figures, licences)
+        return BoxResult(
+            path=out,
+            card=card,
+            epochs=self.recipe.epochs + self.recipe.quantized_epochs,
+            epoch=trained.epoch,
+            validation=figures["validation"],
+            test=figures.get("test"),
+            held_out=kept,
+            page=page,
+        )
+
+
+def _digest(path: Path | None) -> str | None:
+    """SHA-256 (hex) of a model file."""
+    return None if path is None else hashlib.sha256(find(str(path)).read_bytes()).hexdigest()
