@@ -108,6 +108,10 @@ def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     unknown = CounterMetricFamily(
         "edgemeta_frames_unknown", "Frames classified that show nothing the model knows.", labels=["camera"]
     )
+    due = CounterMetricFamily("edgemeta_pictures_due", "Pictures for the broker that were due.", labels=["camera"])
+    pictures = CounterMetricFamily(
+        "edgemeta_pictures_published", "Pictures acknowledged by the broker.", labels=["camera"]
+    )
     for name, camera in snapshot.cameras.items():
         captured.add_metric([name], camera.counts.captured)
         processed.add_metric([name], camera.counts.processed)
@@ -117,7 +121,9 @@ def _frames(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         missed.add_metric([name], camera.counts.missed)
         for reason, number in camera.counts.dropped:
             dropped.add_metric([name, reason], number)
-    yield from (captured, processed, published, withheld, unknown, dropped, missed)
+        due.add_metric([name], camera.counts.pictures.due)
+        pictures.add_metric([name], camera.counts.pictures.published)
+    yield from (captured, processed, published, withheld, unknown, dropped, missed, due, pictures)
 
 
 def _stages(snapshot: MetricsSnapshot) -> Iterator[Metric]:

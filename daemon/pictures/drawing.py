@@ -7,8 +7,8 @@ import cv2
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.messages.records import Box, Fields
 
-COLOUR = (64, 220, 64)
-"""BGR."""
+COLOUR, OUTLINE = (64, 220, 64), (0, 0, 0)
+"""BGR. Text has an outline, so that it can be read on any ground."""
 BORDER = 0.15
 """Part of an object's longer side that its picture shows around it."""
 
@@ -17,7 +17,7 @@ def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
     """Return a copy with the box of each object, its label and score. What a font lacks is drawn as `?`."""
     drawn = pixels.copy()
     height, width = drawn.shape[:2]
-    size = max(height, width) / 960
+    size = max(0.6, max(height, width) / 960)
     thick = max(1, round(2 * size))
     for found in objects:
         x0, y0, x1, y1 = found["box_relative"]
@@ -25,7 +25,9 @@ def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
         cv2.rectangle(drawn, (left, top), (max(left, right - 1), max(top, bottom - 1)), COLOUR, thick)
         text = f"{found['label']} {100 * found['score']:.0f}%".encode("ascii", "replace").decode()
         above = top - 6 if top > 24 * size else bottom - 6
-        cv2.putText(drawn, text, (left + 3, above), cv2.FONT_HERSHEY_SIMPLEX, 0.7 * size, COLOUR, thick, cv2.LINE_AA)
+        for colour, width_of_line in ((OUTLINE, thick + 2), (COLOUR, thick)):
+            where, font = (left + 3, above), cv2.FONT_HERSHEY_SIMPLEX
+            cv2.putText(drawn, text, where, font, 0.7 * size, colour, width_of_line, cv2.LINE_AA)
     return drawn
 
 

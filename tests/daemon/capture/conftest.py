@@ -8,6 +8,7 @@ import pytest
 from edgemeta.daemon.capture.camera import Camera
 from edgemeta.daemon.capture.load import UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.source import Frame
+from edgemeta.daemon.config.camera import CameraConfig
 from tests.daemon.capture.scripted import CONFIG, Scripted, Watch
 
 
@@ -15,7 +16,9 @@ from tests.daemon.capture.scripted import CONFIG, Scripted, Watch
 def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
     started: list[tuple[Camera, Scripted]] = []
 
-    def make(source: Scripted, load: CameraLoad = UNHURRIED, delivery: float = 0.0) -> tuple[Camera, Watch]:
+    def make(
+        source: Scripted, load: CameraLoad = UNHURRIED, delivery: float = 0.0, config: CameraConfig = CONFIG
+    ) -> tuple[Camera, Watch]:
         watch = Watch()
 
         def deliver(_: str, frame: Frame) -> None:
@@ -24,7 +27,7 @@ def start() -> Iterator[Callable[..., tuple[Camera, Watch]]]:
 
         camera = Camera(
             "front",
-            CONFIG,
+            config,
             source,
             deliver,
             lambda _, status: watch.note(watch.reported, status),

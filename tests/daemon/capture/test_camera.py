@@ -8,13 +8,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 
 from edgemeta.daemon.capture import camera as module
+from edgemeta.daemon.capture.liveness import MOVED
 from edgemeta.daemon.capture.load import CameraLoad
-from edgemeta.daemon.capture.source import SourceEnded, SourceError, SourceSilentError
+from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSilentError
 from edgemeta.daemon.runtime.clock import NS
-from tests.daemon.capture.scripted import Scripted
+from tests.daemon.capture.scripted import CONFIG, Scripted
 
 
 def test_it_reopens_after_failures_and_reports_each_error_once(start: Any) -> None:
@@ -242,3 +245,30 @@ def test_frames_that_a_source_decoded_and_nobody_took_are_counted(start: Any) ->
     _, watch = start(source, CameraLoad(missed=missed.append))
     watch.wait(lambda: watch.frames == [1, 2, 3])
     assert sum(missed) == 4
+
+
+class Views(Scripted):
+    """A source whose numbers are scenes: each differs from the others everywhere."""
+
+    def read(self) -> Frame:
+        frame = super().read()
+        coarse = np.random.default_rng(frame.pixels[0, 0, 0]).integers(0, 256, (9, 16, 3)).astype(np.uint8)
+        return replace(
+            frame, pixels=np.asarray(cv2.resize(coarse, (320, 180), interpolation=cv2.INTER_CUBIC), np.uint8)
+        )
+
+
+def test_a_camera_that_was_moved_runs_with_a_reason_until_it_is_back(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemeta.daemon.capture.steady_view.LOOK_EVERY_NS", NS // 100)
+    moved = {"moved_after": 1.0, "frozen_after": None, "delayed_after": None}
+    source = Views(*[1] * 10, *[2] * 70, *[1] * 5, interval_ns=NS // 50)
+    _, watch = start(source, config=CONFIG.model_copy(update=moved))
+    watch.wait(lambda: len(watch.frames) == 85)
+    assert [(status.state.value, status.reason) for status in watch.reported[1:]] == [
+        ("running", None),
+        ("running", MOVED),
+        ("running", None),
+    ]
+    assert source.opened == 1

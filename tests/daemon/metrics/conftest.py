@@ -19,7 +19,7 @@ import yaml
 from edgemeta.daemon.inference.swap.coordinator import ENDS
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState, Drops, ModelIdentity
-from edgemeta.daemon.messages.stats import BrokerFailures, BrokerStats, CameraStats, OutboxStats, Stages
+from edgemeta.daemon.messages.stats import BrokerFailures, BrokerStats, CameraStats, OutboxStats, PictureStats, Stages
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.flood_control import REASONS
@@ -42,6 +42,7 @@ def snapshot() -> MetricsSnapshot:
                 withheld=next(numbers),
                 unknown=next(numbers),
                 missed=next(numbers),
+                pictures=PictureStats(due=next(numbers), published=next(numbers)),
                 counts={"person": next(numbers)},
                 dropped=Drops(**{reason: next(numbers) for reason in Drops.model_fields}),
             ),

@@ -45,6 +45,8 @@ def test_every_number_of_the_readings_arrives_under_its_name(
         assert values(parsed["edgemeta_frames_published"], camera=name) == camera.counts.published
         assert values(parsed["edgemeta_frames_withheld"], camera=name) == camera.counts.withheld
         assert values(parsed["edgemeta_frames_unknown"], camera=name) == camera.counts.unknown
+        assert values(parsed["edgemeta_pictures_due"], camera=name) == camera.counts.pictures.due
+        assert values(parsed["edgemeta_pictures_published"], camera=name) == camera.counts.pictures.published
         assert values(parsed["edgemeta_frames_dropped"], "reason", camera=name) == camera.counts.dropped.model_dump()
         assert values(parsed["edgemeta_camera_failures"], camera=name) == camera.failures
         assert values(parsed["edgemeta_camera_outages"], camera=name) == camera.outages
