@@ -16,6 +16,7 @@ from edgemeta.tasks.numbers import Float64, Output, limited, sigmoid
 
 Corners: TypeAlias = tuple[tuple[float, float], ...]
 """x and y of each corner of a polygon, in pixels of the network's input, or of the frame."""
+_FIRST = np.zeros(1, np.int64)
 
 
 class Extras(NamedTuple):
@@ -82,19 +83,20 @@ class ExtrasReader:
     def _outlines(self, outputs: Outputs, rows: Indices, boxes: Float64) -> Iterator[Corners]:
         """The sign of a sum is that of integers where an output has one step: it is the same in any order of adding."""
         every = self._prototypes
-        prototypes = _plain(every, every.rows(outputs[every.position]), np.zeros(1, np.int64)).reshape(*self._grid, -1)
+        prototypes = every.rows(outputs[every.position]).reshape(*self._grid, -1)
         coefficients = np.empty((len(rows), every.width))
         for mine, output, integers, own in self._rows_of(outputs, rows):
             coefficients[mine] = _plain(output, integers, own)
         for some, box in zip(coefficients, boxes, strict=True):
             low = np.maximum(np.floor(box[:2] / self._side).astype(np.int64) - 1, 0)
             high = np.ceil(box[2:] / self._side).astype(np.int64) + 1
-            corners = outline(prototypes[low[1] : high[1], low[0] : high[0]] @ some)
+            near = prototypes[low[1] : high[1], low[0] : high[0]]
+            corners = outline(_plain(every, near, _FIRST) @ some)
             inside = np.minimum(np.maximum((corners + low) * self._side, box[:2]), box[2:])
             yield tuple((x, y) for x, y in inside.tolist())
 
 
 def _plain(output: Output, integers: NDArray[Any], rows: Indices) -> Float64:
-    """Integers less their zero point where all have one step, otherwise the numbers [n, width] that they represent."""
+    """Integers [..., width] less their zero point where all have one step, otherwise the numbers they represent."""
     plain: Float64 = np.subtract(integers, output.zero_point, dtype=np.float64)
     return plain if output.has_one_step else output.values(integers, rows)

@@ -18,7 +18,7 @@ from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.answers import SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.builder import Imported, maps_of
 from edgemeta.toolchain.importer.heads.coco import COCO
-from edgemeta.toolchain.importer.heads.detection import detection, outputs_of
+from edgemeta.toolchain.importer.heads.detection import detection
 from edgemeta.toolchain.importer.heads.ends import HeadError, cut, ends_of
 from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
@@ -63,8 +63,7 @@ def recognize(graph: Network, settings: TaskSettings, path: Path) -> tuple[Netwo
             raise ImportedFileError(f"{path}: {question(graph, str(error))}") from None
         network, note = found
         return replace(network, notes=(*network.notes, note)), None
-    parts = [part for level in heads.levels for part in level.parts]
-    return cut(graph, dict.fromkeys(end.tensor for part in parts for end in (part.end, part.beside) if end)), heads
+    return cut(graph, heads.tensors), heads
 
 
 def _compared(graph: Network) -> str | None:
@@ -207,7 +206,7 @@ def _detection(
         raise ImportedFileError(f"{path}: {error}") from None
     note = f"what follows the {len(names)} last convolutions is left out"
     notes = (*imported.notes, *heads.notes, *named, note)
-    return Meaning(meant.layers, outputs_of(meant.task), meant.task, notes, meant.parts)
+    return Meaning(meant.layers, meant.task.outputs, meant.task, notes, meant.parts)
 
 
 def _labels(

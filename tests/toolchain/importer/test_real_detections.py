@@ -1,6 +1,7 @@
 """Detections of others on photographs: the objects of LiteRT, of the labels of COCO, or of another network."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.cli.options import open_session
 from edgemeta.model import reference
 from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import Box, preprocess
-from edgemeta.model.tasks import Detection
-from edgemeta.tasks.detection.objects import Object
+from edgemeta.model.tasks import Detection, ObjectMasks
+from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.results import reader
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
+from tests.tasks.detection.plain import plain_numbers
 from tests.toolchain.importer.float_results import float_reader, stand_in
 
 pytestmark = pytest.mark.gate("networks of others in the reference, on several photographs")
@@ -119,6 +122,76 @@ def test_pico_det_finds_what_is_labelled(shared_data: Path, tmp_path: Path) -> N
                 found += max(alike, default=0) > 0.5
     assert wanted >= 6
     assert found >= 0.7 * wanted
+
+
+def test_yunet_finds_the_faces_and_points_of_opencv(shared_data: Path, tmp_path: Path) -> None:
+    """FaceDetectorYN runs the same file on the same pixels and decodes it itself; its scores are square roots."""
+    model = imported(shared_data, tmp_path, "yunet_n_320", TaskSettings(score_threshold=0.36, overlap_threshold=0.3))
+    assert isinstance(model, FloatModel)
+    (source,) = (shared_data / "networks" / "real").glob("*yunet_n_320*")
+    theirs = cv2.FaceDetectorYN.create(str(source), "", (320, 320), 0.6, 0.3)
+    count = 0
+    for picture in pictures(shared_data, FACES):
+        objects, image = objects_of(model, picture)
+        _, faces = theirs.detect(image[0].astype(np.uint8))
+        assert len(objects) == len(faces)
+        for each, face in zip(objects, sorted(faces, key=lambda face: -face[14]), strict=True):
+            assert abs(each.score - face[14] ** 2) < 1e-4
+            x, y, width, height = face[:4]
+            wanted = np.clip([x, y, x + width, y + height], 0, 320)
+            np.testing.assert_allclose(each.box, wanted, atol=0.05)
+            np.testing.assert_allclose([(p.x, p.y) for p in each.keypoints], face[4:14].reshape(5, 2), atol=0.05)
+            count += 1
+    assert count >= 4
+
+
+def test_masks_of_an_int8_yolov8_are_those_of_ultralytics(shared_data: Path, tmp_path: Path) -> None:
+    """process_mask_native: the sums, resized linearly to the image, above 0, cut to the box; their largest part."""
+    model = imported(shared_data, tmp_path, "seg-logical", TaskSettings())
+    assert isinstance(model, Model)
+    assert isinstance(model.task, Detection)
+    assert isinstance(model.task.extras, ObjectMasks)
+    position = model.outputs.index(model.task.extras.prototypes)
+    shares = []
+    with closing(open_session(model, "cpu", None, None)[1]) as session:
+        for picture in pictures(shared_data, (3, 4, 7, 15, 20)):
+            image = preprocess(picture, model.input, model.preprocessing)[np.newaxis]
+            outputs = tuple(each[0] for each in session.run(image))
+            sums = mask_sums(model, outputs, outputs[position])
+            for each in Detector(model).objects(outputs):
+                x0, y0, x1, y1 = (round(side) for side in each.box)
+                inside = np.zeros((640, 640), np.uint8)
+                inside[y0:y1, x0:x1] = cv2.resize(sums[each], (640, 640))[y0:y1, x0:x1] > 0
+                parts, _ = cv2.findContours(inside, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+                wanted, mine = np.zeros_like(inside), np.zeros_like(inside)
+                cv2.drawContours(wanted, [max(parts, key=cv2.contourArea)], -1, 1, cv2.FILLED)
+                corners = np.rint((np.array(each.outline) - 0.5) * 16).astype(np.int32)
+                cv2.fillPoly(mine, [corners], 1, shift=4)
+                shares.append((wanted & mine).sum() / (wanted | mine).sum())
+    assert len(shares) >= 5
+    assert min(shares) > 0.9
+    assert np.mean(shares) > 0.97
+
+
+def mask_sums(model: Model, outputs: Sequence[Array], prototypes: Array) -> dict[Object, Array]:
+    """The sum [160, 160] of each object, whose coefficients are those of the cell that makes its box."""
+    task = model.task
+    assert isinstance(task, Detection)
+    boxes, _, scores = plain_numbers(model, outputs)
+    numbers = []
+    for level in task.levels:
+        assert level.extras is not None
+        place = model.outputs.index(level.extras)
+        steps = outputs[place].astype(np.float64) - model.output_types[place].zero_point
+        numbers.append((steps * model.steps(level.extras)).reshape(-1, 32))
+    coefficients = np.concatenate(numbers)
+    place = model.outputs.index(task.extras.prototypes)  # type: ignore[union-attr]
+    every = (prototypes - float(model.output_types[place].zero_point)).astype(np.float32)
+    found = {}
+    for each in Detector(model).objects(tuple(outputs)):
+        off = np.abs(np.clip(boxes, 0, 640) - each.box).max(axis=1) + np.abs(scores.max(axis=1) - each.score)
+        found[each] = every @ coefficients[int(off.argmin())].astype(np.float32)
+    return found
 
 
 def test_two_families_of_faces_find_the_same(shared_data: Path, tmp_path: Path) -> None:

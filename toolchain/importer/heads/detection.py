@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgemeta.model.layers import Concat, Conv, Float32, FloatLayer
-from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.model.tasks import Detection, DetectionLevel, ObjectMasks, ObjectPoints
 from edgemeta.toolchain.importer.heads.ends import HeadError
 from edgemeta.toolchain.importer.heads.layouts import Part
 from edgemeta.toolchain.importer.heads.levels import Heads
@@ -66,13 +66,19 @@ def detection(
             classes=output(level.classes, "classes"),
             anchors=level.anchors,
             stride=level.stride,
+            extras=output(level.extras, "extras") if level.extras else None,
         )
         for level in heads.levels
     )
     changed: tuple[FloatLayer, ...] = tuple(part for layer in layers for part in made.get(layer.name, [layer]))
     read = {name for layer in changed for name in layer.sources}
     changed = tuple(layer for layer in changed if layer.name not in split or layer.name in read)
-    task = Detection(labels, levels=levels, **vars(heads.formula))
+    extras: ObjectPoints | ObjectMasks | None = None
+    if heads.extras is not None:
+        extras = heads.extras.points
+        if heads.extras.prototypes is not None:
+            extras = ObjectMasks(names[heads.extras.prototypes])
+    task = Detection(labels, levels=levels, extras=extras, **vars(heads.formula))
     given: dict[str, Any] = {
         "score_threshold": settings.score_threshold,
         "overlap_threshold": settings.overlap_threshold or heads.overlap,
@@ -90,17 +96,14 @@ def renamed(task: Detection, names: Mapping[str, str]) -> Detection:
             boxes=level.boxes and names[level.boxes],
             classes=names[level.classes],
             objectness=level.objectness and names[level.objectness],
+            extras=level.extras and names[level.extras],
         )
         for level in task.levels
     )
-    return replace(task, levels=levels)
-
-
-def outputs_of(task: Detection) -> tuple[str, ...]:
-    """The layers that a detection reads: of each level boxes, objectness, classes."""
-    return tuple(
-        name for level in task.levels for name in (level.boxes, level.objectness, level.classes) if name is not None
-    )
+    extras = task.extras
+    if isinstance(extras, ObjectMasks):
+        extras = ObjectMasks(names[extras.prototypes])
+    return replace(task, levels=levels, extras=extras)
 
 
 def _part(conv: Conv[Float32], name: str, channels: tuple[int, ...]) -> Conv[Float32]:

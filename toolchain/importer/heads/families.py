@@ -7,9 +7,11 @@ ends with its convolutions the record says them, where no other family ends so.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edgemeta.model.tasks import ObjectPoints
 from edgemeta.toolchain.importer.heads import layouts
 from edgemeta.toolchain.importer.heads.formula import Formula, Grid
 from edgemeta.toolchain.importer.heads.layouts import Layout, Split
+from edgemeta.toolchain.importer.heads.points import BLAZE_FACE, BLAZE_PALM, BLAZE_POSE, FACE
 from edgemeta.toolchain.importer.pixels import IMAGENET, Pixels
 
 _ULTRALYTICS = Pixels((0.0,), (255.0,), "rgb", "letterbox", (114,), "center")
@@ -30,7 +32,7 @@ class Family:
     bins) that are tried where the convolutions do not show it. is_by_ends: whether its convolutions alone show it, so
     that a file need not decode. takes_anchors: whether they do together with anchors that the user gives. rule: anchors
     and strides of a file that has none. origin: if the file shows another one, it is another family. labels: if the
-    family has its own.
+    family has its own. points: those of its objects, where the file does not decode them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Family:
     rule: Rule | None = None
     origin: float | None = None
     labels: tuple[str, ...] | None = None
+    points: ObjectPoints | None = None
 
 
 def _strides(wanted: tuple[int, ...], anchors: int = 0) -> Rule:
@@ -103,12 +106,23 @@ def _scrfd(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...
     return _strides((8, 16, 32), splits[0].anchors)(image, splits)
 
 
+def _retina_face(image: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
+    """RetinaFace: `min_sizes` of data/config.py."""
+    grids = _strides((8, 16, 32))(image, splits)
+    sides = ((16.0, 32.0), (64.0, 128.0), (256.0, 512.0))
+    if grids is None:
+        return None
+    return tuple(Grid(tuple((s, s) for s in each), grid.stride) for each, grid in zip(sides, grids, strict=True))
+
+
 def _cells(_: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | None:
     return tuple(Grid((), None) for _ in splits)
 
 
 _MOST_FIRST = tuple(range(16, 0, -1))
 """Of one convolution with more anchors than are tried, the rest would be taken for labels."""
+_LANDMARKS = ObjectPoints(FACE, factor=0.1, unit="anchor")
+"""As the centres of the boxes of an SSD."""
 _BINS = (16, 17, 8, *range(2, 8), *range(9, 16), *range(18, 34))
 
 FAMILIES: tuple[Family, ...] = (
@@ -130,6 +144,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_cells,
         labels=("face",),
+        points=ObjectPoints(FACE, origin=0.0),
     ),
     Family(
         "YOLOX",
@@ -246,6 +261,18 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_ultra_face,
         labels=("face",),
+        points=_LANDMARKS,
+    ),
+    Family(
+        "RetinaFace",
+        "8, 4 and 20 channels in three grids of 8, 16 and 32 pixels: two boxes, background and face, keypoints",
+        layouts.retina_faces,
+        Formula("ssd"),
+        Pixels((104.0, 117.0, 123.0), (1.0,), "bgr", "letterbox", (0,), "corner"),
+        is_by_ends=True,
+        rule=_retina_face,
+        labels=("face",),
+        points=_LANDMARKS,
     ),
     Family(
         "SCRFD",
@@ -256,6 +283,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_scrfd,
         labels=("face",),
+        points=ObjectPoints(FACE, origin=0.0),
     ),
     Family(
         "BlazeFace",
@@ -266,6 +294,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_pixels_of_anchors,
         labels=("face",),
+        points=ObjectPoints(BLAZE_FACE, unit="anchor"),
     ),
     Family(
         "BlazePalm",
@@ -276,6 +305,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_pixels_of_anchors,
         labels=("palm",),
+        points=ObjectPoints(BLAZE_PALM, unit="anchor"),
     ),
     Family(
         "BlazePose",
@@ -286,6 +316,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_pixels_of_anchors,
         labels=("person",),
+        points=ObjectPoints(BLAZE_POSE, unit="anchor"),
     ),
     Family(
         "Yolo-FastestV2",

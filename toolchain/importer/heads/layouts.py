@@ -23,13 +23,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """One grid. anchors: how many candidates a cell has. classes: numbers of each, a background among them."""
+    """One grid. anchors: how many candidates a cell has. classes: numbers of each, a background among them.
+
+    extras: what follows the boxes in their convolution.
+    """
 
     boxes: Part | None
     objectness: Part | None
     classes: Part
     anchors: int
     count: int
+    extras: Part | None = None
 
     @property
     def ends(self) -> tuple[End, ...]:
@@ -147,8 +151,11 @@ def keypoints_too(width: int) -> Layout:
         anchors = classes.shape[2]
         if boxes.shape[2] != width * anchors:
             return None
-        channels = tuple(width * anchor + i for anchor in range(anchors) for i in range(4))
-        return Split(Part(boxes, channels), None, Part(classes), anchors, 1)
+        four, rest = (
+            Part(boxes, tuple(width * anchor + i for anchor in range(anchors) for i in some))
+            for some in (range(4), range(4, width))
+        )
+        return Split(four, None, Part(classes), anchors, 1, rest)
 
     return layout
 
@@ -160,6 +167,13 @@ def beside_keypoints(ends: list[End], probe: Probe, _: int) -> Split | None:
     if [end.shape[2] for end in rest] not in ([count, 4 * count, 10 * count], [count, 4 * count]) or count > 3:
         return None
     return Split(Part(rest[1]), None, Part(rest[0]), count, 1) if probe.is_score(rest[0]) else None
+
+
+def retina_faces(ends: list[End], probe: Probe, _: int) -> Split | None:
+    """Boxes of 4, background and face, and 10 numbers of keypoints for each of two anchors."""
+    split = several(ends, probe, 2)
+    is_fine = split is not None and split.count == 2 and sorted(end.shape[2] for end in ends) == [4, 8, 20]
+    return split if is_fine else None
 
 
 def shared_classes(ends: list[End], _: Probe, __: int) -> Split | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemeta.model.tasks import WITH_ANCHORS
 from edgemeta.toolchain.importer.heads.ends import End, HeadError
+from edgemeta.toolchain.importer.heads.extras import Extras, extras_of
 from edgemeta.toolchain.importer.heads.families import FAMILIES, Family
 from edgemeta.toolchain.importer.heads.formula import Formula, Grid, read_formula
 from edgemeta.toolchain.importer.heads.layouts import Part, Split, listed
@@ -26,18 +27,20 @@ class Level:
     classes: Part
     anchors: Anchors
     stride: tuple[float, float] | None
+    extras: Part | None
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Its outputs: boxes, objectness, classes."""
-        return tuple(part for part in (self.boxes, self.objectness, self.classes) if part)
+        """Its outputs: boxes, objectness, classes, extras."""
+        return tuple(part for part in (self.boxes, self.objectness, self.classes, self.extras) if part)
 
 
 @dataclass(frozen=True)
 class Heads:
     """The levels, from the finest grid to the coarsest; how many labels they tell apart.
 
-    overlap: threshold of the suppression in the file. notes: what was recognized, and what was left out.
+    overlap: threshold of the suppression in the file. extras: what its objects have beside boxes. notes: what was
+    recognized, and what was left out.
     """
 
     family: Family
@@ -45,7 +48,16 @@ class Heads:
     levels: tuple[Level, ...]
     labels: int
     overlap: float | None
+    extras: Extras | None
     notes: tuple[str, ...]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors of the file that are read, each once."""
+        parts = [part for level in self.levels for part in level.parts]
+        names = [end.tensor for part in parts for end in (part.end, part.beside) if end]
+        prototypes = self.extras.prototypes if self.extras else None
+        return tuple(dict.fromkeys([*names, prototypes] if prototypes else names))
 
 
 def heads_of(graph: Network, ends: tuple[End, ...], settings: TaskSettings) -> Heads:
@@ -198,19 +210,29 @@ class _Finder:
         elif background:
             count -= 1
         levels = []
-        for split, grid in zip(splits, grids, strict=True):
+        extras = extras_of(self.probe, self.graph, family.points, splits, grids, self.grids)
+        for i, (split, grid) in enumerate(zip(splits, grids, strict=True)):
             classes = split.classes
             if first:
                 channels = tuple(a * split.count + i for a in range(split.anchors) for i in range(1, split.count))
                 classes = Part(classes.end, channels)
-            levels.append(Level(split.boxes, split.objectness, classes, grid.anchors, grid.stride))
-        used = {end for split in splits for end in split.ends}
+            beside = extras.parts[i] if extras else None
+            levels.append(Level(split.boxes, split.objectness, classes, grid.anchors, grid.stride, beside))
+        used = {end for split in splits for end in split.ends} | (extras.ends if extras else set())
         left = [end for ends in self.grids for end in ends if end not in used]
         notes = [f"recognized {family.name}: decoding {formula.decoding}", *self.notes]
+        if extras:
+            notes.append(extras.note)
         if left:
             notes.append(f"left out, as they are neither boxes nor scores: {listed(left)}")
         return Heads(
-            family, replace(formula, background=background), tuple(levels), count, _overlap(self.graph), tuple(notes)
+            family,
+            replace(formula, background=background),
+            tuple(levels),
+            count,
+            _overlap(self.graph),
+            extras,
+            tuple(notes),
         )
 
     def _has_background(self, family: Family, split: Split) -> bool:

@@ -16,6 +16,8 @@ BLAZE_PALM = (
     *("thumb base", "thumb middle joint"),
 )
 """MediaPipe's PalmDetection: carpal and metacarpophalangeal joints."""
+BLAZE_POSE = ("hips", "circle around the body", "shoulders", "circle around the upper body")
+"""MediaPipe's PoseDetection: centres of two circles, and a point on each."""
 
 
 def named(count: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What four numbers of a tensor are, if the numbers of one candidate are 0, and if they are `numbers`.
+    """What numbers of a tensor, as of a box, are if the numbers of one candidate are 0, and if they are `numbers`.
 
     is_output: whether the tensor is one of the file's outputs.
     """
@@ -63,15 +63,15 @@ class Probe:
         self._base = self._tail.run(self._values)
         self._seen: dict[object, list[Response]] = {}
 
-    def responses(self, end: End, cell: tuple[int, int], channels: Sequence[int]) -> list[Response]:
-        """Four elements of tensors that follow from these numbers of a cell (row, column), the last tensors first."""
-        key = (end.tensor, cell, tuple(channels))
+    def responses(self, end: End, cell: tuple[int, int], channels: Sequence[int], count: int = 4) -> list[Response]:
+        """`count` elements of tensors that follow from these numbers of a cell (row, column), the last ones first."""
+        key = (end.tensor, cell, tuple(channels), count)
         if key not in self._seen:
             made, numbers = self._changed(end, cell, channels, 0.0)
             self._seen[key] = [
                 Response(numbers, made[name].ravel()[places], self._base[name].ravel()[places], name in self._outputs)
                 for name, places in reversed(list(self._differences(made)))
-                if len(places) == 4
+                if len(places) == count
             ]
         return self._seen[key]
 
