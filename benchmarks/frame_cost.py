@@ -41,6 +41,7 @@ from edgemeta.daemon.inference.state_reporter import StateReporter
 from edgemeta.daemon.inference.tracking.label import Smoother
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.plugins.frames import HostFrames
 from rig.broker import Mosquitto
 
 RATE = 30
@@ -54,10 +55,10 @@ RATIO_LIMIT = 2.0
 """What encode and publish may take, as a multiple of what a bare publisher takes."""
 
 STAGES: dict[str, tuple[tuple[type, str], ...]] = {
-    "preprocess": ((Pipeline, "_preprocess"),),
-    "inference": ((LoadedModel, "run"),),
+    "preprocess": ((HostFrames, "prepare"),),
+    "inference": ((HostFrames, "run"), (LoadedModel, "run_frames")),
     "postprocess": ((LabelMap, "scores"), (LabelMap, "rank"), (Smoother, "add"), (StateReporter, "update")),
-    "encode": ((Pipeline, "classify"), (Publisher, "encode")),
+    "encode": ((Pipeline, "begin"), (Pipeline, "finish"), (Publisher, "encode")),
     "hand over": ((Publisher, "send"),),
     "counts": ((Worker, "_handle"),),
 }
