@@ -12,7 +12,7 @@ from edgemeta.model.atomic_write import write_atomically
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.data.boxed_pictures import Pixels
+from edgemeta.toolchain.data.boxes.pictures import Pixels
 from edgemeta.toolchain.evaluate.average_precision import NEITHER, RIGHT, WRONG, Precision, judged
 
 PAGE, PICTURE = "report.html", "report.png"

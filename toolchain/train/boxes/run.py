@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.data.boxed_pictures import ReadPictures
+from edgemeta.toolchain.data.boxes.pictures import ReadPictures
 from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.progress import Reporter

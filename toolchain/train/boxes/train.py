@@ -12,9 +12,9 @@ from edgemeta.model.callbacks import Report
 from edgemeta.model.float_file import load_float_model, save_float_model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.charts import require_matplotlib
-from edgemeta.toolchain.data.boxed_files import open_boxed_pictures, open_unlabelled
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
-from edgemeta.toolchain.data.boxed_pictures import BoxedPictures, held_out_pictures
+from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_unlabelled
+from edgemeta.toolchain.data.boxes.pictures import BoxedPictures, held_out_pictures
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
@@ -146,20 +146,15 @@ def _parts(data: Path, held_out: Path | None, test: Path | None, wishes: BoxWish
     if held_out is None:
         training, validation = held_out_pictures(given, recipe.validation, recipe.seed, data)
     else:
-        training, validation = given, _like(open_boxed_pictures(held_out), given, held_out).without(wishes.without)
-    tested = None if test is None else _like(open_boxed_pictures(test), given, test).without(wishes.without)
+        training, validation = given, _numbered(held_out, given.labels, wishes)
+    tested = None if test is None else _numbered(test, given.labels, wishes)
     unlabelled = [open_unlabelled(folder, given.labels) for folder in wishes.unlabelled]
     every = tuple(picture for each in unlabelled for picture in each.pictures)
     return _Parts(training, BoxedPictures(given.labels, every), validation, tested)
 
 
-def _like(pictures: BoxedPictures, first: BoxedPictures, path: Path) -> BoxedPictures:
-    if pictures.labels != first.labels:
-        raise DataError(
-            f"{path}: its labels are {', '.join(pictures.labels)[:200]}, expected those of the training pictures: "
-            f"{', '.join(first.labels)[:200]}"
-        )
-    return pictures
+def _numbered(path: Path, labels: tuple[str, ...], wishes: BoxWishes) -> BoxedPictures:
+    return open_boxed_pictures(path).numbered_by(labels, path).without(wishes.without)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.boxed_pictures import Pixels, ReadPicture, scaled
+from edgemeta.toolchain.data.boxes.pictures import Pixels, ReadPicture, scaled
 from edgemeta.toolchain.train.boxes.network import STRIDES
 
 FILL = 128

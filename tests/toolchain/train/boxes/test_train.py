@@ -187,5 +187,5 @@ def test_wishes_that_do_not_fit_are_refused(trained: tuple[Path, BoxResult, list
         train(folder, folder / "test.npz", replace(SMALL, teacher=other), name="y")
     data = write_squares(folder / "cats.npz", 4, 3)
     np.savez(data, **dict(np.load(data)) | {"labels": np.array(["cat", "dog"])})
-    with pytest.raises(DataError, match="its labels are cat, dog, expected those of the training pictures: red, blue"):
+    with pytest.raises(DataError, match="has the label 'cat', expected those of the training pictures: red, blue"):
         train(folder, folder / "squares.npz", SMALL, test=data, name="z")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.data.boxed_pictures import ReadPicture
+from edgemeta.toolchain.data.boxes.pictures import ReadPicture
 from edgemeta.toolchain.train.boxes.network import STRIDES
 from edgemeta.toolchain.train.boxes.views import BoxViewSettings, cells, draw_view
 

@@ -25,6 +25,7 @@ class BoxedPicture:
     float32 [n, 4], x0, y0, x1, y1 in pixels, x0 < x1 and y0 < y1 inside of the picture. classes: int64 [n], places in
     the labels. difficult: bool [n], neither right nor wrong if found. known: bool [labels], whether objects of a label
     were annotated in this picture: where not, one without a box is no error. source: where it comes from, or "".
+    relative: boxes are fractions of the picture's width and height.
     """
 
     name: str
@@ -34,14 +35,19 @@ class BoxedPicture:
     difficult: NDArray[np.bool_]
     known: NDArray[np.bool_]
     source: str = ""
+    relative: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class BoxedPictures:
-    """Pictures and the labels of their boxes."""
+    """Pictures and the labels of their boxes.
+
+    all_labels: whether `labels` are all that were annotated, or only those that occur.
+    """
 
     labels: tuple[str, ...]
     pictures: tuple[BoxedPicture, ...]
+    all_labels: bool = True
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -53,6 +59,26 @@ class BoxedPictures:
     def without(self, sources: Sequence[str]) -> "BoxedPictures":
         """Those that come from none of these sources."""
         return replace(self, pictures=tuple(each for each in self.pictures if each.source not in sources))
+
+    def numbered_by(self, labels: tuple[str, ...], path: Path) -> "BoxedPictures":
+        """The same with other labels, among which all of its own are; a further one was annotated if any may be.
+
+        path: for messages. Raises DataError.
+        """
+        unknown = [label for label in self.labels if label not in labels]
+        if unknown:
+            raise DataError(
+                f"{path}: has the label {unknown[0]!r}, expected those of the training pictures: "
+                f"{', '.join(labels)[:200]}"
+            )
+        places = np.array([labels.index(label) for label in self.labels], np.int64)
+
+        def numbered(picture: BoxedPicture) -> BoxedPicture:
+            known = np.full(len(labels), not self.all_labels)
+            known[places] = picture.known
+            return replace(picture, classes=places[picture.classes], known=known)
+
+        return replace(self, labels=labels, pictures=tuple(numbered(each) for each in self.pictures))
 
     def read(self, side: int) -> "ReadPictures":
         """All pictures in memory, the longer side at most `side` pixels, scaled down by area averages."""
@@ -136,7 +162,8 @@ def _read(picture: BoxedPicture, side: int) -> ReadPicture:
     rows, columns = max(1, round(height * factor)), max(1, round(width * factor))
     if factor < 1.0:
         pixels = scaled(pixels, columns, rows)
-    boxes = np.clip(picture.boxes, 0, np.array([width, height] * 2, np.float32))
+    given = picture.boxes * np.array([width, height] * 2, np.float32) if picture.relative else picture.boxes
+    boxes = np.clip(given, 0, np.array([width, height] * 2, np.float32))
     require_boxes(boxes, f"{picture.name}, {width}x{height} pixels")
     boxes = boxes * np.array([columns / width, rows / height] * 2, np.float32)
     return ReadPicture(pixels, boxes, picture.classes, picture.difficult, picture.known)

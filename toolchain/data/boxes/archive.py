@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.boxed_pictures import BoxedPicture, BoxedPictures, Pixels, require_boxes
+from edgemeta.toolchain.data.boxes.pictures import BoxedPicture, BoxedPictures, Pixels, require_boxes
 from edgemeta.toolchain.data.npz_files import labels_of, members_of
 from edgemeta.toolchain.errors import DataError
 

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edgemeta.toolchain.data.box_archive import load_box_archive
+from edgemeta.toolchain.data.boxes.archive import load_box_archive
 from edgemeta.toolchain.errors import DataError
 
 

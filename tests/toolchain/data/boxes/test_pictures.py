@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.data.boxed_images import load_boxed_images, save_boxed_images
-from edgemeta.toolchain.data.boxed_pictures import BoxedPicture, BoxedPictures, held_out_pictures
+from edgemeta.toolchain.data.boxes.pictures import BoxedPicture, BoxedPictures, held_out_pictures
 from edgemeta.toolchain.errors import DataError
 
 LABELS = ("red", "blue")

@@ -1,0 +1,1 @@
+"""Reads pictures with boxes in the forms in which people have them."""
