@@ -13,11 +13,10 @@ _FAR = 1 << 62
 
 def overlaps(first: Integers, second: Integers) -> Integers:
     """Intersection over union [n, m] of boxes [n, 4] and [m, 4] below 2**22, of WHOLE, rounded down."""
-    corners = np.maximum(first[:, np.newaxis, :2], second[:, :2])
-    sides = np.minimum(first[:, np.newaxis, 2:], second[:, 2:])
-    sides -= corners
-    np.maximum(sides, 0, out=sides)
-    shared = sides[..., 0] * sides[..., 1]
+    x0, y0, x1, y1 = first.T[:, :, np.newaxis]
+    left, top, right, bottom = second.T
+    shared = np.maximum(np.minimum(x1, right) - np.maximum(x0, left), 0)
+    shared *= np.maximum(np.minimum(y1, bottom) - np.maximum(y0, top), 0)
     union = _areas(first)[:, np.newaxis] + _areas(second) - shared
     found: Integers = (shared << 16) // np.maximum(union, 1)
     return found
@@ -42,12 +41,11 @@ def best_pairs(values: Integers, least: int) -> list[tuple[int, int]]:
     row or column, also not by way of others, are decided apart, so that most are decided at once.
     """
     worth = values - (least - 1)
-    rows, columns = (worth > 0).nonzero()
-    pairs: list[tuple[int, int]] = []
-    for some_rows, some_columns in _groups(rows.tolist(), columns.tolist()):
-        if len(some_rows) == len(some_columns) == 1:
-            pairs.append((some_rows[0], some_columns[0]))
-            continue
+    joined = worth > 0
+    rows, columns = joined.nonzero()
+    alone = (joined.sum(axis=1)[rows] == 1) & (joined.sum(axis=0)[columns] == 1)
+    pairs = list(zip(rows[alone].tolist(), columns[alone].tolist(), strict=True))
+    for some_rows, some_columns in _groups(rows[~alone].tolist(), columns[~alone].tolist()):
         part = np.maximum(worth[np.ix_(some_rows, some_columns)], 0)
         turned = len(some_rows) > len(some_columns)
         chosen = _assigned((part.T if turned else part).tolist())

@@ -27,6 +27,9 @@ FIRST_VELOCITY = 400 * ONE
 LONGEST = 10 * SECOND
 """Greatest time that is predicted over."""
 
+AHEAD = 1 * SECOND
+"""Greatest time over which an object is expected to go on; then it is expected to wait there, as people do."""
+
 _CENTRE, _SIZE, _VELOCITY = slice(0, 2), slice(2, 4), slice(4, 6)
 _PP, _PV, _VV, _TIME, _COLUMNS = 6, 7, 8, 9, 10
 
@@ -50,7 +53,7 @@ class Motion:
 
     def boxes(self, time_ms: int) -> Integers:
         """The boxes [n, 4] that are expected at a time, none before its object's last correction."""
-        rows, passed = self._rows, self._passed(time_ms)
+        rows, passed = self._rows, np.clip(time_ms - self._rows[:, _TIME], 0, AHEAD)
         twice = (rows[:, _CENTRE] + rows[:, _VELOCITY] * passed[:, np.newaxis] // SECOND) // PART
         size = np.maximum(rows[:, _SIZE] // PART, 1)
         first = (twice - size) >> 1
@@ -81,10 +84,6 @@ class Motion:
         state[:, _VV] = np.maximum(vv - ((velocity_gain * pv) >> 16), 0)
         state[:, _TIME] = time_ms
         self._rows[rows] = state
-
-    def _passed(self, time_ms: int) -> Integers:
-        passed: Integers = np.clip(time_ms - self._rows[:, _TIME], 0, LONGEST)
-        return passed
 
 
 def _twice_centres(boxes: Integers) -> Integers:

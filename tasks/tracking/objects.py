@@ -52,11 +52,11 @@ class Rules:
     picture: tuple[int, int]
 
 
-SURE_OVERLAP = WHOLE * 20 // 100
+SURE_OVERLAP = WHOLE * 10 // 100
 """Least overlap of a sure box with where its object is expected."""
 FAINT_OVERLAP = WHOLE * 40 // 100
 """The same of a faint box."""
-NEAR_OVERLAP = WHOLE * 20 // 100
+NEAR_OVERLAP = WHOLE * 5 // 100
 """Least overlap of a box with where its object was seen last, both widened by WIDENED percent."""
 WIDENED = 30
 OTHER_LABEL_OVERLAP = WHOLE * 60 // 100
@@ -143,34 +143,23 @@ class ObjectTracker:
 
     def _owners(self, seen: Sequence[Seen], corners: Integers, expected: Integers, time_ms: int) -> dict[int, int]:
         """The row of the object to which each box belongs, by the box's number."""
-        owners: dict[int, int] = {}
         if not seen or not self._tracks:
-            return owners
-        tracks, taken = self._tracks, set[int]()
-        labels = {label: number for number, label in enumerate(dict.fromkeys(each.label for each in seen))}
-        same = np.array([labels.get(t.label, -1) for t in tracks])[:, np.newaxis] == np.array(
-            [labels[each.label] for each in seen]
-        )
-        near = overlaps(expected, corners)
-
-        def match(values: Integers, least: int, who: Callable[[Track], bool], strengths: set[Strength]) -> None:
-            rows = [i for i, track in enumerate(tracks) if i not in taken and who(track)]
-            columns = [n for n, each in enumerate(seen) if n not in owners and each.strength in strengths]
-            if rows and columns:
-                for i, j in best_pairs(values[np.ix_(rows, columns)], least):
-                    owners[columns[j]] = rows[i]
-                    taken.add(rows[i])
-
-        sure = {Strength.SURE, Strength.STRONG}
-        of_label = near * same
-        match(of_label, SURE_OVERLAP, _is_confirmed, sure)
-        match(of_label, FAINT_OVERLAP, lambda t: t.id is not None and time_ms - t.seen_ms <= FAINT_MS, {Strength.FAINT})
-        last = np.array([track.box for track in tracks], np.int64)
-        match(overlaps(widened(last, WIDENED), widened(corners, WIDENED)) * same, NEAR_OVERLAP, _is_confirmed, sure)
-        match(near, OTHER_LABEL_OVERLAP, _is_confirmed, sure)
-        match(of_label, SURE_OVERLAP, _is_tentative, sure)
-        match(overlaps(widened(last, WIDENED), widened(corners, WIDENED)) * same, NEAR_OVERLAP, _is_tentative, sure)
-        return owners
+            return {}
+        tracks = self._tracks
+        confirmed = [row for row, track in enumerate(tracks) if track.id is not None]
+        lately = [row for row in confirmed if time_ms - tracks[row].seen_ms <= FAINT_MS]
+        new = [row for row, track in enumerate(tracks) if track.id is None]
+        sure = [number for number, each in enumerate(seen) if each.strength is not Strength.FAINT]
+        faint = [number for number, each in enumerate(seen) if each.strength is Strength.FAINT]
+        there = _Overlaps(tracks, seen, expected, corners)
+        match = _Matches()
+        match.add(confirmed, sure, there.of_label, SURE_OVERLAP)
+        match.add(lately, faint, there.of_label, FAINT_OVERLAP)
+        match.add(confirmed, sure, there.near, NEAR_OVERLAP)
+        match.add(confirmed, sure, lambda: there.of_any_label, OTHER_LABEL_OVERLAP)
+        match.add(new, sure, there.of_label, SURE_OVERLAP)
+        match.add(new, sure, there.near, NEAR_OVERLAP)
+        return match.owners
 
     def _correct(self, owners: dict[int, int], corners: Integers, time_ms: int) -> None:
         self._motion.correct(list(owners.values()), corners[list(owners)], time_ms)
@@ -186,16 +175,16 @@ class ObjectTracker:
     def _drop(self, expected: Integers, rules: Rules, time_ms: int) -> tuple[Track, ...]:
         """Count the frame and drop objects that were not seen for too long; return the confirmed ones."""
         kept, ended = [], []
-        width, height = rules.picture
+        twice_centres = expected[:, :2] + expected[:, 2:]
+        has_left = ((twice_centres < 0) | (twice_centres > 2 * np.array(rules.picture))).any(axis=1).tolist()
         for row, track in enumerate(self._tracks):
             track.frames += 1
             track.missed += 1
             if track.id is None:
                 gone = track.frames - track.strong > rules.window - rules.agree
             else:
-                x0, y0, x1, y1 = expected[row].tolist()
-                left = not (0 <= x0 + x1 <= 2 * width and 0 <= y0 + y1 <= 2 * height)
-                gone = track.missed > rules.window - rules.agree and (left or time_ms - track.seen_ms > rules.gap_ms)
+                is_long = has_left[row] or time_ms - track.seen_ms > rules.gap_ms
+                gone = is_long and track.missed > rules.window - rules.agree
             if not gone:
                 kept.append(row)
             elif track.id is not None:
@@ -226,9 +215,42 @@ class ObjectTracker:
         self._motion.add(corners[new], time_ms)
 
 
-def _is_confirmed(track: Track) -> bool:
-    return track.id is not None
+class _Overlaps:
+    """Overlaps [objects, boxes] of a frame, computed where they are needed."""
+
+    def __init__(self, tracks: Sequence[Track], seen: Sequence[Seen], expected: Integers, corners: Integers) -> None:
+        self._tracks, self._corners = tracks, corners
+        self.of_any_label = overlaps(expected, corners)
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(each.label for each in seen))}
+        of_tracks = np.array([numbers.get(track.label, -1) for track in tracks])
+        self._same = of_tracks[:, np.newaxis] == np.array([numbers[each.label] for each in seen])
+        self._near: Integers | None = None
+
+    def of_label(self) -> Integers:
+        """Of boxes with where objects of their label are expected."""
+        found: Integers = self.of_any_label * self._same
+        return found
+
+    def near(self) -> Integers:
+        """Of boxes with where objects of their label were seen last, both widened."""
+        if self._near is None:
+            last = np.array([track.box for track in self._tracks], np.int64)
+            self._near = overlaps(widened(last, WIDENED), widened(self._corners, WIDENED)) * self._same
+        return self._near
 
 
-def _is_tentative(track: Track) -> bool:
-    return track.id is None
+class _Matches:
+    """Which box belongs to which object; owners: the object's row by the box's number."""
+
+    def __init__(self) -> None:
+        self.owners: dict[int, int] = {}
+        self._taken: set[int] = set()
+
+    def add(self, rows: Sequence[int], numbers: Sequence[int], values: Callable[[], Integers], least: int) -> None:
+        """Pair the objects in these rows with these boxes, as far as both are free. values: overlaps."""
+        rows = [row for row in rows if row not in self._taken]
+        numbers = [number for number in numbers if number not in self.owners]
+        if rows and numbers:
+            for i, j in best_pairs(values()[np.ix_(rows, numbers)], least):
+                self.owners[numbers[j]] = rows[i]
+                self._taken.add(rows[i])

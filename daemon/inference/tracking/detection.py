@@ -30,7 +30,7 @@ class DetectionTracker:
         self._labels: tuple[str, ...] | None = None
         self._ends_all = False
         self._counts = CountTracker()
-        self._objects = ObjectTracker()
+        self.objects = ObjectTracker()
         self._lives: dict[Track, Life] = {}
         self._held = HeldCounts()
         self._frames = 0
@@ -57,7 +57,7 @@ class DetectionTracker:
 
     def end(self) -> list[Event]:
         """End all objects, and return the events."""
-        events = [event for track in self._objects.end() for event in self._lives[track].end()]
+        events = [event for track in self.objects.end() for event in self._lives[track].end()]
         self._lives.clear()
         return events
 
@@ -67,10 +67,10 @@ class DetectionTracker:
         rule, (width, height) = settings.rule, reading.size
         rules = Rules(rule.agree, rule.window, int(settings.tracking.max_gap * 1000), (width * GRID, height * GRID))
         seen = [_seen(each, settings, is_faint=n >= len(objects)) for n, each in enumerate(found)]
-        step = self._objects.add(seen, rules, captured_ns // MILLISECOND)
+        step = self.objects.add(seen, rules, captured_ns // MILLISECOND)
         ids: list[int | None] = [None] * len(objects)
         best: dict[int, Box] = {}
-        for track in self._objects.tracks:
+        for track in self.objects.tracks:
             if track.missed:
                 continue
             life = self._lives.get(track)
@@ -86,7 +86,7 @@ class DetectionTracker:
             events += life.begin() if track in step.began else life.news()
         for track in step.ended:
             events += self._lives[track].end()
-        here = set(self._objects.tracks)
+        here = set(self.objects.tracks)
         self._lives = {track: life for track, life in self._lives.items() if track in here}
         self._frames += 1
         return self._tracked(settings, captured_ns, events, ids, best)
@@ -102,7 +102,7 @@ class DetectionTracker:
         agree = settings.rule.agree
         if self._frames < agree:
             return Tracked(events=events, ids=ids, best=best)
-        confirmed = [self._lives[track] for track in self._objects.confirmed]
+        confirmed = [self._lives[track] for track in self.objects.confirmed]
         counts = Counter((zone, life.track.label) for life in confirmed for zone in (None, *life.zones))
         self._held.keep(settings.zones)
         changes = [

@@ -63,7 +63,7 @@ class Life:
         self._vote(settings, captured_ns)
         self._cross(settings, point, side // 4)
         after = settings.tracking.stopped_after
-        if after is not None and self._still.move(point, side // 2, int(after * NS), captured_ns):
+        if after is not None and self._still.move(point, side, int(after * NS), captured_ns):
             self._changes.append(_Change(ObjectChange.STOPPED, captured_ns - self.began_ns))
         width, height = self.size
         at_edge = x0 <= 0 or y0 <= 0 or x1 >= width * GRID or y1 >= height * GRID
