@@ -126,6 +126,9 @@ class Tally:
         event = self.event
         if event is not None and event.kind is not EventKind.STATE:
             zone = "" if event.zone is None else f" in {event.zone}"
+            if event.object is not None and event.change is not None:
+                line = "" if event.line is None else f" {event.line} to the {event.direction}"
+                return f"{event.label} {event.object.id}: {event.change.value}{line or zone.replace(' in', '')}"
             return f"{event.label} {event.kind.value}{zone}: {event.count} after {event.previous_count}"
         if event is None or event.lasted_s is None:
             return None if event is None else _named(event)

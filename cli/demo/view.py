@@ -84,7 +84,7 @@ def summary_lines(tally: Tally) -> list[str]:
     """Return a summary in plain text, at most 80 columns wide."""
     lines = [f"{tally.frames} frame messages in {tally.seconds:.1f} s, {tally.dropped} frames dropped by the service"]
     has_objects = tally.frame is not None and tally.frame.objects is not None
-    lines.append(f"{tally.changes} {'objects appeared or gone' if has_objects else 'changes of state'}")
+    lines.append(f"{tally.changes} {'events of objects' if has_objects else 'changes of state'}")
     if tally.info is not None and tally.frame is not None:
         lines.append(f"model {tally.info.model.name} ({tally.info.model.sha256[:12]}) on backend {tally.frame.backend}")
     for stage in tally.stages():

@@ -40,6 +40,9 @@ class CameraPage(Part):
     zones: dict[str, list[tuple[float, float]]] = Field(
         description="Corners of the camera's zones as fractions of the picture's width and height, by name."
     )
+    lines: dict[str, list[tuple[float, float]]] = Field(
+        default={}, description="Ends of the camera's lines, in the same way."
+    )
     rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
     age_s: float | None = Field(
         description="Seconds since the newest classified frame was captured; null before the first."

@@ -165,7 +165,7 @@ class Parts:
             self.telemetry.info,
             lambda: self.telemetry.last_stats,
             lambda: self.link.status,
-            lambda: {name: camera.zones for name, camera in self.in_use.plan.config.cameras.items()},
+            lambda: self.in_use.plan.config.cameras,
         )
         self.page = make_page(config, view, recent, self.clock, self.collection, on_fatal)
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
-from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.page import BrokerPage, CameraPage, PageState, Point, StagePage
 from edgemeta.daemon.messages.records import InfoMessage
 from edgemeta.daemon.messages.stats import StatsMessage
@@ -21,7 +21,7 @@ from edgemeta.model.tasks import TaskName
 class ServiceView:
     """What the page reads from the service. Any thread may call these.
 
-    stats: the last stats message, None before the first. broker: status of the link. zones: of each camera, by name.
+    stats: the last stats message, None before the first. broker: status of the link. cameras: their config, by name.
     """
 
     health: Callable[[], Health]
@@ -29,7 +29,7 @@ class ServiceView:
     info: Callable[[], InfoMessage]
     stats: Callable[[], StatsMessage | None]
     broker: Callable[[], LinkStatus]
-    zones: Callable[[], Mapping[str, Mapping[str, ZoneConfig]]]
+    cameras: Callable[[], Mapping[str, CameraConfig]]
 
 
 class Observer:
@@ -46,7 +46,7 @@ class Observer:
         """Return the state with the points numbered above `after`, and the number for the next call."""
         now = time.monotonic_ns()
         snapshot, health, info = self._service.snapshot(), self._service.health(), self._service.info()
-        stats, link, zones = self._service.stats(), self._service.broker(), self._service.zones()
+        stats, link, cameras = self._service.stats(), self._service.broker(), self._service.cameras()
         points_of = {camera: self._recent.points(camera, after) for camera in self._recent.cameras}
         state = PageState(
             time=self._clock.utc(now),
@@ -55,7 +55,7 @@ class Observer:
             pictures=self._show_frames,
             info=info,
             cameras={
-                name: self._camera(name, reading, info.tasks[name], zones[name], health.cameras, points_of[name], now)
+                name: self._camera(name, reading, info.tasks[name], cameras[name], health.cameras, points_of[name], now)
                 for name, reading in snapshot.cameras.items()
             },
             stages=StagePage(period_s=stats.period_s, latency_us=stats.latency_us) if stats else None,
@@ -76,7 +76,7 @@ class Observer:
         name: str,
         reading: CameraSnapshot,
         task: TaskName,
-        zones: Mapping[str, ZoneConfig],
+        config: CameraConfig,
         description: Mapping[str, str],
         points: list[ScorePoint],
         now: int,
@@ -88,7 +88,8 @@ class Observer:
             model=reading.model,
             task=task,
             backend=reading.backend,
-            zones={name: [(x, y) for x, y in zone.polygon] for name, zone in zones.items()},
+            zones={name: [(x, y) for x, y in zone.polygon] for name, zone in config.zones.items()},
+            lines={name: [(x, y) for x, y in line.points] for name, line in config.lines.items()},
             rate=round(self._recent.rate(name, now), 1),
             age_s=round((now - shown.captured_ns) / NS, 3) if shown else None,
             frame=shown.message if shown else None,

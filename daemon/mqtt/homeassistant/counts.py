@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from edgemeta.daemon.messages.records import ObjectChange
+
 Component = dict[str, Any]
 
 
@@ -74,6 +76,28 @@ def numbers(camera: str, outputs: Mapping[str, int], frame: Component) -> dict[s
         }
         for name, count in outputs.items()
         for place in range(count)
+    }
+
+
+EVENT_ATTRIBUTES = ("label", "zone", "line", "direction", "score", "lasted_s")
+
+
+def object_events(camera: str, topic: str) -> dict[str, Component]:
+    """Return the entity of what the objects of a detection did, from event messages on a topic.
+
+    A historical event did not happen now: it renders as nothing, which Home Assistant leaves out.
+    """
+    attributes = ", ".join(f"'{name}': value_json.{name}" for name in EVENT_ATTRIBUTES)
+    content = f"{{'event_type': value_json.change, 'id': value_json.object.id, {attributes}}}"
+    condition = "value_json.kind == 'object' and not value_json.historical"
+    return {
+        f"event_{camera}": {
+            "p": "event",
+            "name": f"{camera} event",
+            "event_types": [change.value for change in ObjectChange],
+            "state_topic": topic,
+            "value_template": f"{{% if {condition} %}}{{{{ {content} | tojson }}}}{{% endif %}}",
+        }
     }
 
 

@@ -27,7 +27,7 @@ STARTED = b"online"
 STARTS_PER_SECOND = 5
 """Start messages of Home Assistant that are handled per second: for each the device is announced."""
 
-PLATFORMS = ("sensor", "binary_sensor", "image")
+PLATFORMS = ("sensor", "binary_sensor", "image", "event")
 """Platforms that this and earlier versions announce."""
 
 LARGEST = 48_000

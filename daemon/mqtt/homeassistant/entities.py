@@ -17,6 +17,7 @@ from edgemeta.daemon.config.objects import ZoneConfig
 from edgemeta.daemon.messages.channels import (
     AVAILABILITY,
     CROP,
+    EVENT,
     FRAME,
     INFO,
     MOTION,
@@ -29,7 +30,7 @@ from edgemeta.daemon.messages.channels import (
 )
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.messages.swaps import SwapResult
-from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, objects, present_labels
+from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, object_events, objects, present_labels
 from edgemeta.model.tasks import TaskName
 
 STATE_NOW = live("value_json.state")
@@ -50,7 +51,8 @@ class CameraView:
 
     labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
     entities of their own. zones: the same for each zone. numbers: of raw outputs, how many each has that have entities.
-    motion, snapshot, crop: whether it publishes motion, its picture, and what events are about.
+    followed: whether objects are followed. motion, snapshot, crop: whether it publishes motion, its picture, and what
+    events are about.
     """
 
     labels: tuple[str, ...]
@@ -58,6 +60,7 @@ class CameraView:
     task: TaskName = "classification"
     zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    followed: bool = False
     motion: bool = False
     snapshot: bool = False
     crop: bool = False
@@ -91,6 +94,7 @@ def view_of(
             tasks[name],
             {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
             numbers.get(name, {}),
+            followed=tasks[name] == "detection" and (camera.tracking or config.tracking).enabled,
             motion=camera.motion.publish,
             snapshot=config.snapshots_of(name).interval is not None,
             crop=config.snapshots_of(name).events and tasks[name] in WITH_EVENTS,
@@ -174,6 +178,8 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
             found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
     if camera.task not in ("embedding", "segmentation", "keypoints", "raw"):
         found[f"confidence_{name}"] = confidence
+    if camera.followed:
+        found |= object_events(name, topics.of(EVENT, name))
     if camera.motion:
         found[f"motion_{name}"] = {
             "p": "binary_sensor",

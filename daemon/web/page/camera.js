@@ -71,7 +71,7 @@ export class CameraCard {
       if (!answer.ok) return this.showNoPicture();
       const { sequence, objects, keypoints, segments, jpeg } = await answer.json();
       await this.load(`data:image/jpeg;base64,${jpeg}`, () => {
-        this.overlay.show(this.image, objects, camera.zones, labels, segments, keypoints);
+        this.overlay.show(this.image, objects, camera, labels, segments, keypoints);
         const found = segments ? "" : camera.task === "keypoints" ? `, ${keypoints.length} points` : `, ${objects.length} objects`;
         this.image.alt = `Frame ${sequence} of camera ${this.name}${found}`;
       });

@@ -1,4 +1,4 @@
-// Boxes, points and masks of objects, outlines of zones and cells with labels over a picture, at the same scale as the picture.
+// Boxes, points and masks of objects, outlines of zones, lines and cells with labels over a picture, at the same scale as the picture.
 
 import { colour } from "./chart.js";
 import { percent } from "./format.js";
@@ -16,8 +16,8 @@ export class Overlay {
     this.boxes = root.appendChild(document.createElement("ol"));
   }
 
-  // `picture`: an image that is loaded; objects and zones with places as fractions of it.
-  show(picture, objects, zones, labels, segments, keypoints) {
+  // `picture`: an image that is loaded; objects, zones and lines with places as fractions of it.
+  show(picture, objects, { zones, lines }, labels, segments, keypoints) {
     this.root.hidden = false;
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
     this.cells.remove();
@@ -25,10 +25,11 @@ export class Overlay {
     const points = [keypoints, ...objects.map((object) => object.keypoints ?? [])];
     this.outlines.replaceChildren(
       ...Object.values(zones).map((corners) => outline("polygon", corners)),
+      ...Object.values(lines).map((ends) => outline("polyline", ends, "line")),
       ...objects.flatMap((object) => mask(object, labels)),
       ...points.flatMap(limbs),
     );
-    this.boxes.replaceChildren(...Object.entries(zones).map(zoneName), ...objects.map((object) => box(object, labels)), ...points.flat().filter(isSeen).map(dot));
+    this.boxes.replaceChildren(...[...Object.entries(zones), ...Object.entries(lines)].map(placeName), ...objects.map((object) => box(object, labels)), ...points.flat().filter(isSeen).map(dot));
   }
 
   hide() {
@@ -91,8 +92,8 @@ function limbs(points) {
   return pairs.filter((pair) => pair.every(isSeen)).map((pair) => outline("polyline", pair.map((end) => end.point_relative), "limb"));
 }
 
-// The name stands at the zone's topmost corner.
-function zoneName([name, corners]) {
+// The name stands at the topmost corner of a zone, or end of a line.
+function placeName([name, corners]) {
   const [x, y] = corners.reduce((top, corner) => (corner[1] < top[1] ? corner : top));
   const item = Object.assign(document.createElement("li"), { className: "zone" });
   place(item, x, y, x, y);
@@ -100,11 +101,11 @@ function zoneName([name, corners]) {
   return item;
 }
 
-function box({ label, score, box_relative: [left, top, right, bottom] }, labels) {
+function box({ id, label, score, box_relative: [left, top, right, bottom] }, labels) {
   const item = Object.assign(document.createElement("li"), { className: "box" });
   item.style.setProperty("--colour", colour(label, labels));
   place(item, left, top, right, bottom);
-  item.append(Object.assign(document.createElement("span"), { textContent: `${label} ${percent(score)}` }));
+  item.append(Object.assign(document.createElement("span"), { textContent: `${label}${id === null ? "" : ` ${id}`} ${percent(score)}` }));
   return item;
 }
 

@@ -91,7 +91,11 @@ def test_every_task_shows_what_it_finds(serve: Any, look: Any, tmp_path: Path, c
     page = serve(
         model=str(save_square_detector(tmp_path / "squares.safetensors")),
         cameras={
-            "objects": {**source, "zones": {"yard": yard, "gate": gate}},
+            "objects": {
+                **source,
+                "zones": {"yard": yard, "gate": gate},
+                "lines": {"door": {"points": [[0, 0], [1, 1]]}},
+            },
             "present": {**source, "source": str(colours / "2.png"), "model": str(tmp_path / "labels.safetensors")},
             "vector": {**source, "model": str(tmp_path / "vector.safetensors")},
         },
@@ -102,8 +106,14 @@ def test_every_task_shows_what_it_finds(serve: Any, look: Any, tmp_path: Path, c
     shows(browser, ".in-zones", "gateemptyyard2 red")
     wait(browser, "boxes", lambda: len(browser.run(BOXES, ".camera:nth-child(1)")) == 3)
     texts = "return [...document.querySelectorAll('.overlay .box, .overlay .zone')].map((each) => each.textContent)"
-    assert sorted(browser.run(texts)) == ["blue 100 %", "gate", "red 100 %", "red 100 %", "yard"]
+    wait(browser, "ids", lambda: sum(len(text.split()) == 4 for text in browser.run(texts)) == 3)
+    *objects, door, gate_name, yard_name = sorted(browser.run(texts), key=lambda text: (" " not in text, text))
+    assert (door, gate_name, yard_name) == ("door", "gate", "yard")
+    assert [text.split()[0] for text in objects] == ["blue", "red", "red"]
+    assert {text.split()[1] for text in objects} == {"1", "2", "3"}
     assert browser.run("return document.querySelectorAll('.overlay polygon').length") == 2
+    (line,) = browser.run("return [...document.querySelectorAll('.overlay .line')].map((each) => each.outerHTML)")
+    assert 'points="0,0 1000,1000"' in line
     assert "3 objects" in browser.run("return document.querySelector('figure img').alt")
     shows(browser, ".camera:nth-child(2) .verdict .label", "blue")
     shows(browser, ".camera:nth-child(2) .scores", "blue")

@@ -72,11 +72,13 @@ def test_a_picture_with_the_objects_of_its_own_frame(serve: Any, tmp_path: Path)
                 "loop": True,
                 "fps": 30,
                 "zones": {"yard": {"polygon": polygon}},
+                "lines": {"gate": {"points": polygon[:2]}},
             }
         },
     )
     camera = page.state_with_frames()["cameras"]["front"]
     assert (camera["task"], camera["zones"]) == ("detection", {"yard": polygon})
+    assert camera["lines"] == {"gate": polygon[:2]}
     answer = page.ask("/frame/front.json")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     picture = cv2.imdecode(np.frombuffer(base64.b64decode(answer.json["jpeg"]), np.uint8), cv2.IMREAD_COLOR)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.tasks.tracking.motion import DRIFT, FIRST_VELOCITY, LONGEST, ONE, Motion
+from edgemeta.tasks.tracking.motion import AHEAD, DRIFT, FIRST_VELOCITY, LONGEST, ONE, Motion
 
 
 class FloatFilter:
@@ -29,7 +29,7 @@ def box(x: int, y: int, width: int = 320, height: int = 800) -> list[int]:
 
 @given(
     st.lists(st.tuples(st.integers(1, LONGEST), st.integers(-3000, 3000)), min_size=1, max_size=30),
-    st.integers(0, 3000),
+    st.integers(0, AHEAD),
 )
 def test_it_is_the_kalman_filter(steps: list[tuple[int, int]], ahead: int) -> None:
     motion, exact, time, place = Motion(), FloatFilter(2 * 5000 + 320), 0, 5000

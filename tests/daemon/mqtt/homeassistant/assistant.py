@@ -32,6 +32,7 @@ COMMON = {
 KEYS = {
     "sensor": COMMON | {"options", "state_class", "unit_of_measurement", "suggested_display_precision"},
     "binary_sensor": COMMON | {"payload_on", "payload_off", "off_delay"},
+    "event": COMMON - {"expire_after", "force_update"} | {"event_types"},
     "image": COMMON - {"state_topic", "value_template", "device_class", "expire_after", "force_update"}
     | {"image_topic", "content_type", "image_encoding"},
 }
@@ -93,6 +94,11 @@ class Entity:
     def _value(self, text: str) -> str | None:
         if text == "None":
             return None
+        if self.config["platform"] == "event":
+            if text:  # nothing is left out
+                self.attributes = json.loads(text)
+                assert self.attributes["event_type"] in self.config["event_types"]
+            return str(self.attributes["event_type"]) if self.attributes else None
         if self.config["platform"] == "binary_sensor":
             assert text in (self.config.get("payload_on", "ON"), self.config.get("payload_off", "OFF")), text
         elif "options" in self.config and text not in self.config["options"]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import RESERVED, Config
+from edgemeta.daemon.messages.records import ObjectChange
 from edgemeta.daemon.mqtt.homeassistant.entities import announcement, view_of
 from edgemeta.model.tasks import TaskName
 from tests.daemon.mqtt.homeassistant.assistant import Assistant, render
@@ -103,6 +104,36 @@ def test_a_camera_that_publishes_motion_has_an_entity_for_it() -> None:
         assistant.hear("edgemeta/gate/front/motion", json.dumps({"motion": motion}).encode())
         assert assistant.of("motion_front").value == shown
     assert assistant.of("motion_front").config["device_class"] == "motion"
+
+
+def test_what_objects_did_is_an_event_unless_it_is_late_or_of_another_kind() -> None:
+    assistant = Assistant()
+    content = announced(config_of({"front": {"source": "synthetic://"}}), "detection")
+    assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+    event = {"kind": "object", "historical": False, "change": "crossed", "object": {"id": 7}, "label": "person"}
+    event |= {"zone": None, "line": "gate", "direction": "left", "score": 0.9, "lasted_s": 2.5}
+    late, appeared = event | {"historical": True, "change": "end"}, event | {"kind": "appeared", "object": None}
+    for each in (event, late, appeared):
+        assistant.hear("edgemeta/gate/front/event", json.dumps(each).encode())
+    found = assistant.of("event_front")
+    assert found.config["platform"] == "event"
+    assert {change.value for change in ObjectChange} == set(found.config["event_types"])
+    assert found.attributes == {
+        "event_type": "crossed",
+        "id": 7,
+        "label": "person",
+        "zone": None,
+        "line": "gate",
+        "direction": "left",
+        "score": 0.9,
+        "lasted_s": 2.5,
+    }
+
+
+def test_there_are_no_events_of_objects_where_none_is_followed() -> None:
+    config = config_of({"front": {"source": "synthetic://", "tracking": {"enabled": False}}})
+    assert "event_front" not in announced(config, "detection")["cmps"]
+    assert "event_front" not in announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]
 
 
 BEFORE = ["unknown", "unavailable", "cat"]
@@ -235,6 +266,6 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
 def test_the_examples_of_the_documentation_are_yaml_and_json(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
     blocks = re.findall(r"^```(yaml|json)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for language, block in blocks:
         assert (json.loads if language == "json" else yaml.safe_load)(block)
