@@ -176,14 +176,14 @@ class ObjectTracker:
         """Count the frame and drop objects that were not seen for too long; return the confirmed ones."""
         kept, ended = [], []
         twice_centres = expected[:, :2] + expected[:, 2:]
-        has_left = ((twice_centres < 0) | (twice_centres > 2 * np.array(rules.picture))).any(axis=1).tolist()
+        outside = ((twice_centres < 0) | (twice_centres > 2 * np.array(rules.picture))).nonzero()[0].tolist()
         for row, track in enumerate(self._tracks):
             track.frames += 1
             track.missed += 1
             if track.id is None:
                 gone = track.frames - track.strong > rules.window - rules.agree
             else:
-                is_long = has_left[row] or time_ms - track.seen_ms > rules.gap_ms
+                is_long = row in outside or time_ms - track.seen_ms > rules.gap_ms
                 gone = is_long and track.missed > rules.window - rules.agree
             if not gone:
                 kept.append(row)
