@@ -22,6 +22,7 @@ PACKAGES = (
     "onnxruntime",
     "openvino",
     "paho-mqtt",
+    "ultralytics",
     "pycuda",
 )
 

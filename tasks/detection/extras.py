@@ -29,13 +29,16 @@ class Extras(NamedTuple):
 class ExtrasReader:
     """Reads what belongs to objects from the rows of their boxes. Built once for a model.
 
-    cells: of the rows of all levels. starts: the first row of each level, and one behind the last.
+    cells: of the rows of all levels. starts: the first row of each level, and one behind the last. outlines: whether
+    masks are read.
     """
 
-    def __init__(self, model: Model, task: Detection, cells: Cells, starts: NDArray[np.int64]) -> None:
+    def __init__(
+        self, model: Model, task: Detection, cells: Cells, starts: NDArray[np.int64], *, outlines: bool = True
+    ) -> None:
         self._cells, self._starts = cells, starts
         names = [level.extras for level in task.levels if level.extras is not None]
-        self._meaning = task.extras
+        self._meaning = task.extras if outlines or isinstance(task.extras, ObjectPoints) else None
         match task.extras:
             case ObjectPoints(names=points, layout=layout):
                 width = len(points) * len(layout)

@@ -34,8 +34,11 @@ class Object(NamedTuple):
 class Detector:
     """Finds the objects that `Detection` defines. Built once for a model; used for many images."""
 
-    def __init__(self, model: Model, thresholds: Mapping[str, float] | None = None) -> None:
-        """thresholds: score thresholds of labels that have another one than the model's. Raises as `scores_of`."""
+    def __init__(self, model: Model, thresholds: Mapping[str, float] | None = None, *, outlines: bool = True) -> None:
+        """thresholds: score thresholds of labels that have another one than the model's. Raises as `scores_of`.
+
+        outlines: whether objects with masks get them: they take time, and who compares boxes needs none.
+        """
         task = model.task
         assert isinstance(task, Detection)
         self._task = task
@@ -44,7 +47,7 @@ class Detector:
         self._levels = [Level(model, task, level, self._least) for level in task.levels]
         self._cells = Cells.joined([level.cells for level in self._levels])
         self._starts = np.cumsum([0, *(len(level.cells.place) for level in self._levels)])
-        self._extras = ExtrasReader(model, task, self._cells, self._starts)
+        self._extras = ExtrasReader(model, task, self._cells, self._starts, outlines=outlines)
         self._scores = None if task.background else JointScores(task, self._levels)
 
     def objects(self, outputs: Outputs) -> tuple[Object, ...]:

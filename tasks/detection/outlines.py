@@ -81,27 +81,30 @@ def _longest(corners: Float64, following: NDArray[np.int64]) -> list[int]:
 def _simplified(corners: Float64) -> Float64:
     """The corners that a polygon needs: the farthest from its sides first (Douglas and Peucker 1973)."""
     count = len(corners)
-    closed = np.concatenate([corners, corners[:1]])
-    opposite = int(np.square(corners - corners[0]).sum(axis=1).argmax())
+    closed = np.append(corners, corners[:1], axis=0) @ np.array([1, 1j])
+    opposite = int(np.abs(closed - closed[0]).argmax())
     kept = [0, opposite, count]
-    far = [_farthest(closed, *ends) for ends in ((0, opposite), (opposite, count))]
+    one, other = _farthest(closed, 0, opposite), _farthest(closed, opposite, count)
+    distances, places = [one[0], other[0]], [one[1], other[1]]
     while len(kept) - 1 < min(count, MAX_CORNERS):
-        worst = max(range(len(far)), key=lambda i: far[i][0])
-        distance, place = far[worst]
-        if distance <= TOLERANCE and len(kept) > 3:
+        worst = distances.index(max(distances))
+        if distances[worst] <= TOLERANCE and len(kept) > 3:
             break
-        far[worst : worst + 1] = [_farthest(closed, kept[worst], place), _farthest(closed, place, kept[worst + 1])]
-        kept.insert(worst + 1, place)
+        kept.insert(worst + 1, places[worst])
+        halves = [_farthest(closed, *kept[i : i + 2]) for i in (worst, worst + 1)]
+        distances[worst : worst + 1], places[worst : worst + 1] = zip(*halves, strict=True)
     return corners[kept[:-1]]
 
 
-def _farthest(closed: Float64, first: int, last: int) -> tuple[float, int]:
-    """The corner between two others that is farthest from the side between them, and its distance; -1 without any."""
-    between = closed[first + 1 : last] - closed[first]
+def _farthest(closed: NDArray[np.complex128], first: int, last: int) -> tuple[float, int]:
+    """The corner x + iy between two others that is farthest from the side between them; its distance, -1 without any.
+
+    Of a corner c and a side s, both from the first one, the nearest point is s times Re(c conj(s)) / |s|**2, in 0 .. 1.
+    """
+    between, side = closed[first + 1 : last] - closed[first], closed[last] - closed[first]
     if not len(between):
         return -1.0, first
-    side = closed[last] - closed[first]
-    share = np.clip(between @ side / max(float(side @ side), 1e-12), 0.0, 1.0)
-    distances = np.hypot(*(between - share[:, np.newaxis] * side).T)
+    along = (between * np.conj(side)).real / max(abs(side) ** 2, 1e-12)
+    distances = np.abs(between - side * np.minimum(np.maximum(along, 0.0), 1.0))
     best = int(distances.argmax())
     return float(distances[best]), first + 1 + best

@@ -26,7 +26,7 @@ Find = Callable[[NDArray[np.uint8]], list[tuple[Object, ...]]]
 
 def evaluate_detector(model: Model, session: Session, images: BoxedImages, progress: Progress) -> Precision:
     """Run an integer detection on all images."""
-    detector = Detector(model, least_scores(model.task))
+    detector = Detector(model, least_scores(model.task), outlines=False)
 
     def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
         found = session.run(np.ascontiguousarray(look_up(model.preprocessing.table, pixels)))

@@ -42,6 +42,7 @@ class Matches:
 
     def __init__(self) -> None:
         self.wanted = self.found = self.matched = 0
+        self._points_off: list[float] = []
 
     def add(self, wanted: Sequence[Object], found: Sequence[Object]) -> None:
         """Count the objects of one image, each best first."""
@@ -55,6 +56,8 @@ class Matches:
             best = int(shared[number].argmax())
             if shared[number, best] >= SAME_PLACE:
                 self.matched += 1
+                if each.keypoints:
+                    self._points_off.append(_points_off(wanted[best], each))
                 shared[:, best] = 0
 
     def add_at_all_scores(self, wanted: Sequence[Object], found: Sequence[Object]) -> None:
@@ -70,6 +73,18 @@ class Matches:
         """Twice the matched objects through all; 1 if neither network finds any."""
         every = self.wanted + self.found
         return 2 * self.matched / every if every else 1.0
+
+    @property
+    def points_off(self) -> float | None:
+        """Mean distance of the points of matched objects, as a share of the box's side; None without points."""
+        return float(np.mean(self._points_off)) if self._points_off else None
+
+
+def _points_off(wanted: Object, found: Object) -> float:
+    """Mean distance of the points of two objects through the root of the area of the first one's box."""
+    apart = [np.hypot(a.x - b.x, a.y - b.y) for a, b in zip(wanted.keypoints, found.keypoints, strict=True)]
+    left, top, right, bottom = wanted.box
+    return float(np.mean(apart) / np.sqrt((right - left) * (bottom - top)))
 
 
 def _corners(objects: Sequence[Object]) -> NDArray[np.float64]:
@@ -129,7 +144,7 @@ class Expected:
     def measure(self, integer: Model, choice: str, stage: Progress | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0.0, Matches()
-        detector = Detector(integer, _all_scores(integer.task)) if self._objects else None
+        detector = Detector(integer, _all_scores(integer.task), outlines=False) if self._objects else None
         with closing(integer_session(integer)) as session:
             for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
                 integers = session.run(image)
@@ -145,7 +160,7 @@ class Expected:
         has_labels = isinstance(self._task, Classification | Segmentation)
         labels = same / len(self.images) if has_labels else None
         objects = matches.f1 if matches.wanted else None
-        return Agreement(choice, float(np.mean(errors)), errors, labels, objects)
+        return Agreement(choice, float(np.mean(errors)), errors, labels, objects, matches.points_off)
 
     def _equal(self, found: NDArray[Any], wanted: NDArray[Any]) -> float:
         """Whether an image has the same label, or the share of its cells that have."""

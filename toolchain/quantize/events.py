@@ -36,6 +36,7 @@ class Agreement:
     to the variance of the float output; logits of a classification are compared after subtracting each image's mean.
     same_label: of a classification, the share 0..1 of images with the same greatest logit. same_objects: of a
     detection, F1 0..1 of the objects of both networks at all scores (`compare.Matches`); None if there are none.
+    points_off: mean distance of the points of objects that are the same, as a share of the box's side; None without.
     """
 
     choice: str
@@ -43,6 +44,7 @@ class Agreement:
     errors: tuple[float, ...]
     same_label: float | None = None
     same_objects: float | None = None
+    points_off: float | None = None
 
     @property
     def distance(self) -> tuple[float, float]:

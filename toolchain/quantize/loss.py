@@ -39,6 +39,8 @@ def loss_of_agreement(agreement: Agreement, images: str) -> Loss:
     if agreement.same_objects is not None:
         points = 100 * (1 - agreement.same_objects)
         text = f"differs from float in {points:.1f} % of the objects at all scores from 0.05 on, on {images}"
+        if agreement.points_off is not None:
+            text += f"; points are off by {100 * agreement.points_off:.1f} % of a box's side"
         return Loss(points, text, points > MOST_OBJECTS)
     if agreement.same_label is not None:
         points = 100 * (1 - agreement.same_label)

@@ -142,7 +142,7 @@ class MeanPrecision:
 
     def accuracy(self, model: Model, outputs: Outputs) -> float:
         """As Judge."""
-        found = objects_of(Detector(model, least_scores(model.task)), outputs)
+        found = objects_of(Detector(model, least_scores(model.task), outlines=False), outputs)
         return mean_average_precision(found, self._first(len(found))).mean
 
     def error(self, model: Model, found: Outputs, wanted: Sequence[Float32]) -> float:

@@ -140,6 +140,14 @@ def test_a_softmax_score_exactly_at_the_threshold_is_an_object(above: int) -> No
     assert found.score == score
 
 
+def test_outlines_can_be_left_out() -> None:
+    model = detection_model("yolox with masks")
+    outputs = random_outputs(model, 4)
+    objects = Detector(model).objects(outputs)
+    assert any(each.outline for each in objects)
+    assert Detector(model, outlines=False).objects(outputs) == tuple(each._replace(outline=()) for each in objects)
+
+
 def test_an_unknown_label_and_a_wrong_threshold_are_refused() -> None:
     model = detection_model("yolox")
     with pytest.raises(ValueError, match="no label 'cat', expected one of label 0"):

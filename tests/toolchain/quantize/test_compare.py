@@ -7,6 +7,7 @@ from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.tasks.detection.objects import Object
+from edgemeta.tasks.keypoints import Keypoint
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.quantize.compare import Matches
 
@@ -56,3 +57,14 @@ def test_float_outputs_are_decoded_as_defined() -> None:
     assert found.label == "dog"
     assert found.score == pytest.approx(1 / (1 + np.exp(-3)) / (1 + np.exp(-2)), abs=1e-4)
     np.testing.assert_allclose(found.box, (1.5, 0.75, 3.5, 1.75), atol=1e-3)
+
+
+def test_points_are_compared_in_sides_of_the_box() -> None:
+    """A box of 10 x 40 pixels has a side of 20: points that are 3 and 4 pixels off are 0.175 of it off."""
+    wanted = Object("a", 0.9, (0.0, 0.0, 10.0, 40.0), (Keypoint("x", 1.0, 1.0, None), Keypoint("y", 5.0, 5.0, None)))
+    found = wanted._replace(keypoints=(Keypoint("x", 4.0, 1.0, None), Keypoint("y", 5.0, 1.0, None)))
+    other = Object("a", 0.8, (50.0, 0.0, 60.0, 40.0), found.keypoints)
+    matches = Matches()
+    assert matches.points_off is None
+    matches.add([wanted], [found, other])
+    assert matches.points_off == pytest.approx((3 + 4) / 2 / 20)

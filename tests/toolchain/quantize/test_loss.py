@@ -13,8 +13,8 @@ def boxes(floating: float, integer: float) -> BoxesMeasured:
     return BoxesMeasured(50, "", Precision(0.9, floating, (), 50), Precision(0.9, integer, (), 50))
 
 
-def agreed(label: float | None = None, objects: float | None = None) -> Agreed:
-    return Agreed(1200, Agreement("", 0.012, (0.012,), label, objects))
+def agreed(label: float | None = None, objects: float | None = None, points: float | None = None) -> Agreed:
+    return Agreed(1200, Agreement("", 0.012, (0.012,), label, objects, points))
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,12 @@ def agreed(label: float | None = None, objects: float | None = None) -> Agreed:
         (agreed(label=0.97), 3.0, "another label than in float on 3.00 % of 1,200 test pictures without labels", True),
         (agreed(objects=0.93), 7.0, "7.0 % of the objects at all scores from 0.05 on, on 1,200 test pictures", False),
         (agreed(objects=0.7), 30.0, "differs from float in 30.0 % of the objects", True),
+        (
+            agreed(objects=0.9, points=0.0123),
+            10.0,
+            "without labels; points are off by 1.2 % of a box's",
+            False,
+        ),
         (agreed(), None, "relative error of the outputs 1.20e-02 on 1,200 test pictures without labels", False),
     ],
 )
