@@ -1,9 +1,9 @@
 """Scheme `auto`: folded batch norm, weights and some tensors with a scale for each channel, calibrated activations.
 
-Each rule for the ranges of tensors is built and run on the cpu backend, then the best one with tables for
-requantization, then the better of both with weights that are fitted layer by layer (`refit.py`). The one that agrees
-best with the float network on images that nothing was fitted to is kept: on a part of the calibration images and on
-drawn scenes. A detection agrees by its objects, any other network by its outputs.
+For each rule for the ranges of tensors, weights are fitted layer by layer (`refit.py`), and the network is built and
+run on the cpu backend; then the best one with tables for requantization, and the better of both with weights that are
+not fitted. The one that agrees best with the float network on images that nothing was fitted to is kept: on a part of
+the calibration images and on drawn scenes. A detection agrees by its objects, any other network by its outputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,21 @@ class Prepared:
             if name in model.outputs and images.numbers[place] in found:
                 found[images.numbers[place]][name] = tensor
 
-        self.statistics = Statistics(model, self._blocks, images, events.stage("ranges"), kept, keep)
+        own = images.take(range(len(images) - drawn))
+        counted = len(images) if len(own) < drawn or own.show_one_place() else len(own)
+        stage = events.stage("ranges")
+        self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)
-        self._weights = {False: LayerWeights(self._blocks)}
+        self._plain, self._fitted = LayerWeights(self._blocks), dict[RangeRule, LayerWeights]()
         self._types: dict[RangeRule, tuple[dict[str, TensorType], dict[str, Grid]]] = {}
 
     def builder(self, choice: Choice) -> Lowering[Folded]:
         """What builds the integer model of a choice."""
         if choice.ranges not in self._types:
             self._types[choice.ranges] = self._types_of(choice.ranges)
-        policy = Folded(self._weights[choice.refitted], choice.form, compares_channels(self._model.task))
+        weights = self._fitted[choice.ranges] if choice.refitted else self._plain
+        policy = Folded(weights, choice.form, compares_channels(self._model.task))
         types, grids = self._types[choice.ranges]
         return Lowering(self._model, self._blocks, types, policy, self._raw, grids)
 
@@ -73,11 +77,12 @@ class Prepared:
             {name: each.grid for name, each in gridded.items()},
         )
 
-    def refit(self, choice: Choice) -> Choice:
-        """The choice with fitted weights."""
-        stage = self._events.stage("refit")
-        self._weights[True] = refitted(self.builder(choice), self._weights[False], self.fit, stage)
-        return replace(choice, refitted=True)
+    def refit(self, *choices: Choice) -> list[Choice]:
+        """The choices, each of another rule, with fitted weights."""
+        builders = [self.builder(choice) for choice in choices]
+        every = refitted(builders, self._plain, self.fit, self._events.stage("refit"))
+        self._fitted |= {choice.ranges: weights for choice, weights in zip(choices, every, strict=True)}
+        return [replace(choice, refitted=True) for choice in choices]
 
     def layer_errors(self, choice: Choice, integer: Model) -> tuple[LayerError, ...]:
         """The error of every layer, on a few images."""
@@ -132,8 +137,7 @@ def stages_of_auto(images: int, rules: int) -> tuple[Stage, ...]:
     trying = Stage("trying", 0.1 * images)
     return (
         *(Stage("images", 0.2 * images), Stage("ranges", 1.2 * images)),
-        *[trying] * (rules + 1),
-        *(Stage("refit", 3.0 * min(32, images)), trying, Stage("layers", 8)),
+        *(Stage("refit", (1.0 + rules) * min(32, images)), *[trying] * (rules + 2), Stage("layers", 8)),
     )
 
 
@@ -163,10 +167,10 @@ def quantize_auto(
     def best() -> tuple[Agreement, Model, Choice]:
         return min(tried, key=lambda each: each[0].distance)
 
-    for rule in rules:
-        attempt(Choice(rule, "multiplier"))
+    for choice in prepared.refit(*(Choice(rule, "multiplier") for rule in rules)):
+        attempt(choice)
     attempt(replace(best()[2], form="table"))
-    attempt(prepared.refit(best()[2]))
+    attempt(replace(best()[2], refitted=False))
     agreement, integer, chosen = best()
     layers = prepared.layer_errors(chosen, integer)
     every = tuple(each[0] for each in tried)

@@ -99,6 +99,9 @@ def applied(layer: Function) -> Curve:
 
 _LEVELS = 255
 _OUTSIDE = 1e-4
+_CLIPPED = 16
+"""How often the square of a clipping error counts: errors of rounding have both signs and cancel in sums, those of
+clipping have one, and stand at the same place in many channels."""
 _FRACTIONS = np.linspace(0.2, 1.0, 65)
 _INPUT_FRACTIONS = np.geomspace(0.03, 1.0, 32)
 _NEARLY_SYMMETRIC = 1.1
@@ -107,8 +110,8 @@ _NEARLY_SYMMETRIC = 1.1
 def choose_range(histogram: Histogram, rule: RangeRule, function: Curve | None = None) -> Range:
     """The range of a tensor by a rule. function: what a lookup table computes from it [...], if nothing else reads it.
 
-    "mse" minimizes the expected square error of rounding and clipping to 256 levels; with a function, the error of its
-    result.
+    "mse" minimizes the expected square error of rounding and clipping to 256 levels, where that of clipping counts 16
+    times; with a function, the error of its result.
     """
     least, greatest = histogram.least, histogram.greatest
     if rule == "minmax" or least == greatest:
@@ -148,13 +151,13 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _least_error(histogram: Histogram) -> Range:
-    """step**2 / 12 for every value inside, and the square distance of those outside, over a grid of both ends."""
+    """Of step**2 / 12 for every value and `_CLIPPED` square distances of those outside, over a grid of both ends."""
     centres, counts = histogram.centres, histogram.counts.astype(np.float64)
     lows, highs = histogram.least * _FRACTIONS, histogram.greatest * _FRACTIONS
     below = np.array([(counts * np.square(np.minimum(centres - low, 0))).sum() for low in lows])
     above = np.array([(counts * np.square(np.maximum(centres - high, 0))).sum() for high in highs])
     steps = (highs[None, :] - lows[:, None]) / _LEVELS
-    error = below[:, None] + above[None, :] + counts.sum() * np.square(steps) / 12
+    error = _CLIPPED * (below[:, None] + above[None, :]) + counts.sum() * np.square(steps) / 12
     low, high = np.unravel_index(int(error.argmin()), error.shape)
     return float(lows[low]), float(highs[high])
 
@@ -208,8 +211,9 @@ class Statistics:
     """What the tensors of a float network hold over the calibration images.
 
     histograms: of every block's output. ends: least and greatest value of each of its channels, [C] each. samples:
-    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors. observer: takes
-    every tensor of every image; several images come at the same time.
+    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors. counted: how many
+    of the images count, the first ones; default all. observer: takes every tensor of every image; several images come
+    at the same time.
     """
 
     def __init__(
@@ -219,24 +223,26 @@ class Statistics:
         images: PreparedImages,
         stage: Progress | None = None,
         by_channel: Iterable[str] = (),
+        counted: int | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.histograms = {block.after: Histogram() for block in blocks}
         self.ends: dict[str, tuple[Channels, Channels]] = {}
         rows: dict[str, list[Float32]] = {name: [] for name in by_channel}
+        count = len(images) if counted is None else counted
 
         def look(place: int, image: Integers) -> _Found:
             found = _Found()
             for name, tensor in walk(model, images.real(image)):
                 if observer is not None:
                     observer(place, name, tensor)
-                if name in self.histograms:
+                if name in self.histograms and place < count:
                     flat = tensor.reshape(-1, tensor.shape[3])
                     found.ends[name] = _ends(flat)
                     step = max(1, flat.size // _SAMPLE)
                     found.values[name] = flat.reshape(-1)[:: step | 1].copy()  # an odd step visits all channels
                     if name in rows:
-                        step = max(1, len(flat) * len(images) // _ROWS)
+                        step = max(1, len(flat) * count // _ROWS)
                         found.rows[name] = flat[(place + 1) % step :: step].copy()
             return found
 

@@ -34,8 +34,8 @@ from edgemeta.toolchain.quantize.weights import LayerWeights
 
 _RIDGE, _FLOOR = 0.3, 3e-5
 """Of the variance of each input, and of their mean."""
-_ROWS, _ROWS_FOR_EACH = (4096, 16_384), 32
-"""Windows of a layer that it is fitted to, of all images together: 32 for each element of one, within bounds."""
+_ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
+"""Windows of a layer that it is fitted to, of all images together: 64 for each element of one, within bounds."""
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
@@ -47,62 +47,68 @@ def images_for_refit(shapes: Iterable[Shape]) -> int:
 
 
 def refitted(
-    builder: Lowering[Folded], weights: LayerWeights, images: PreparedImages, stage: Progress | None = None
-) -> LayerWeights:
-    """The weights fitted to these images; layers whose covariance is too large keep theirs."""
-    fitted, wanted = weights.copy(), affordable(builder.blocks)
-    builder = replace(builder, policy=replace(builder.policy, weights=fitted))
-    both = _Both.of(images)
-    last = {name: i for i, block in enumerate(builder.blocks) for name in block.inputs}
-    for number, block in enumerate(builder.blocks):
-        sums = both.run_float(block)
-        if block.name in wanted:
-            _fit(builder, block, both.integers[block.inputs[0]], sums, fitted)
-        both.run_integers(block, builder)
-        both.drop([name for name in {*block.inputs, block.name} if last.get(name, number) <= number])
+    builders: Sequence[Lowering[Folded]], weights: LayerWeights, images: PreparedImages, stage: Progress | None = None
+) -> list[LayerWeights]:
+    """The weights fitted to these images for the types of each builder; the float network runs once for all of them.
+
+    Layers whose covariance is too large keep their weights.
+    """
+    blocks = builders[0].blocks
+    wanted, last = affordable(blocks), {name: i for i, block in enumerate(blocks) for name in block.inputs}
+    every = [_Fitting.of(builder, weights, images) for builder in builders]
+    floats = {INPUT: [images.real(image) for image in images]}
+    for number, block in enumerate(blocks):
+        gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
+        sums = _run_float(block, floats)
+        for each in every:
+            if block.name in wanted:
+                _fit(each, block, sums)
+            each.run(block)
+            each.drop(gone)
+        for name in gone:
+            del floats[name]
         if stage is not None:
-            stage(number + 1, len(builder.blocks))
-    return fitted
+            stage(number + 1, len(blocks))
+    return [each.weights for each in every]
+
+
+def _run_float(block: Block, floats: dict[str, list[Float32]]) -> list[Float32]:
+    """Add the block's output for each image [1, H, W, C]; returned is what it is without its ReLU."""
+    inputs = list(zip(*(floats[name] for name in block.inputs), strict=True))
+    sums: list[Float32] = for_each(_float_core(block).reals, inputs)
+    relu = block.relu
+    floats[block.name] = sums if relu is None else for_each(lambda each: relu.reals([each]), sums)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
-class _Both:
-    """The tensors of both networks that later layers read, by block.
+class _Fitting:
+    """An integer network whose weights are fitted. tensors: those that later layers read [N, H, W, C], by block."""
 
-    floats: of each image [1, H, W, C]; integers: of all images [N, H, W, C].
-    """
-
-    floats: dict[str, list[Float32]]
-    integers: dict[str, Tensor]
+    builder: Lowering[Folded]
+    weights: LayerWeights
+    tensors: dict[str, Tensor]
 
     @classmethod
-    def of(cls, images: PreparedImages) -> "_Both":
-        batch = np.concatenate(list(images))
-        return cls({INPUT: [images.real(image) for image in images]}, {INPUT: batch})
+    def of(cls, builder: Lowering[Folded], weights: LayerWeights, images: PreparedImages) -> "_Fitting":
+        own = weights.copy()
+        builder = replace(builder, policy=replace(builder.policy, weights=own))
+        return cls(builder, own, {INPUT: np.concatenate(list(images))})
 
-    def run_float(self, block: Block) -> list[Float32]:
-        """Add the block's float output; returned is what it is without its ReLU."""
-        core = _float_core(block)
-        inputs = list(zip(*(self.floats[name] for name in block.inputs), strict=True))
-        sums: list[Float32] = for_each(core.reals, inputs)
-        relu = block.relu
-        self.floats[block.name] = sums if relu is None else for_each(lambda each: relu.reals([each]), sums)
-        return sums
-
-    def run_integers(self, block: Block, builder: Lowering[Folded]) -> None:
-        """Add the block's integer output, which is that of the last of its layers."""
-        layers, types = builder.layers(block), builder.types
+    def run(self, block: Block) -> None:
+        """Add the block's output, which is that of the last of its layers."""
+        layers, types = self.builder.layers(block), self.builder.types
         if len(block.inputs) == 1:
             (source,), before = block.inputs, INPUT
             for place, layer in enumerate(layers):
                 layers[place], before = layer.renamed(layer.name, [before]), layer.name
-            alone = replace(assemble(builder.model, layers, [before], {}), input=types[source])
+            alone = replace(assemble(self.builder.model, layers, [before], {}), input=types[source])
             with closing(integer_session(alone, compared=0, threads=processors())) as session:
-                (self.integers[block.name],) = session.run(self.integers[source])
+                (self.tensors[block.name],) = session.run(self.tensors[source])
             return
 
         def run(number: int) -> Tensor:
-            local = {name: self.integers[name][number : number + 1] for name in block.inputs}
+            local = {name: self.tensors[name][number : number + 1] for name in block.inputs}
             kinds = dict(types)
             for layer in layers:
                 names = layer.sources
@@ -110,20 +116,19 @@ class _Both:
                 kinds[layer.name] = layer.output
             return local[block.name]
 
-        self.integers[block.name] = np.concatenate(for_each(run, range(len(self.floats[block.name]))))
+        self.tensors[block.name] = np.concatenate(for_each(run, range(len(self.tensors[block.inputs[0]]))))
 
     def drop(self, names: Iterable[str]) -> None:
         """Forget tensors that nothing reads any more."""
         for name in names:
-            del self.floats[name], self.integers[name]
+            del self.tensors[name]
 
 
-def _fit(
-    builder: Lowering[Folded], block: Block, integers: Tensor, wanted: Sequence[Float32], fitted: LayerWeights
-) -> None:
-    """Fit one layer, as the module's docstring says. integers: its input; wanted: float sums of each image."""
+def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:
+    """Fit one layer, as the module's docstring says. wanted: its float sums for each image."""
+    fitted = network.weights
     weight, _ = fitted.real(block.name)
-    sums = _sums(builder, block, integers, wanted)
+    sums = _sums(network, block, wanted)
     level = np.trace(sums.covariance, axis1=1, axis2=2) / sums.covariance.shape[1]
     if not (np.isfinite(level).all() and (level > 0).all()):
         return
@@ -134,7 +139,7 @@ def _fit(
     change = np.linalg.solve(damped, sums.cross - sums.covariance @ matrices)  # [groups, K, O / groups]
     better = (matrices + change).transpose(0, 2, 1).reshape(weight.shape).astype(np.float32)
     fitted.fit(block.name, better, sums.bias(better), feedback_of(sums.covariance))
-    builder.layers(block)  # rounds the weights
+    network.builder.layers(block)  # rounds the weights
     fitted.correct(block.name, sums.bias(fitted.rounded(block.name)))
 
 
@@ -157,10 +162,11 @@ class _Sums:
         return found
 
 
-def _sums(builder: Lowering[Folded], block: Block, integers: Tensor, wanted: Sequence[Float32]) -> _Sums:
+def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
     """The moments of steps, which are whole numbers, then of what a step is worth: one number, or one a group."""
-    core, source = block.core, block.inputs[0]
+    core, source, builder = block.core, block.inputs[0], network.builder
     assert isinstance(core, Weighted)
+    integers = network.tensors[source]
     kind, size = builder.types[source], math.prod(core.weights.shape[1:])
     grid = builder.grids.get(source) or Grid.of(kind)
     most = max(1, min(max(_ROWS_FOR_EACH * size, _ROWS[0]), _ROWS[1]) // len(wanted))

@@ -63,3 +63,14 @@ def test_memory_does_not_grow_with_the_number_of_images(every_layer: FloatModel)
 def test_no_usable_picture(every_layer: FloatModel) -> None:
     with pytest.raises(QuantizeError, match="the images: no picture could be used"):
         PreparedImages(every_layer, ArrayFrames(np.zeros((0, 4, 4, 3), np.uint8)))
+
+
+def test_frames_of_one_camera_show_one_place(every_layer: FloatModel) -> None:
+    rng = np.random.default_rng(5)
+    place = rng.integers(0, 200, (32, 32, 3))
+    noise = rng.integers(0, 50, (6, 32, 32, 3))
+    unlike = rng.integers(0, 255, (6, 32, 32, 3)).astype(np.uint8)
+    unlike[:, :4] = 0  # as a letterbox
+    assert PreparedImages(every_layer, ArrayFrames((place + noise).astype(np.uint8), "x")).show_one_place()
+    assert not PreparedImages(every_layer, ArrayFrames(unlike, "x")).show_one_place()
+    assert PreparedImages(every_layer, ArrayFrames(unlike[:1], "x")).show_one_place()

@@ -42,7 +42,7 @@ def test_fitted_weights_are_nearer_to_the_float_network(images: Any) -> None:
     prepared, expected = Prepared(model, inputs, Events()), Expected(model, inputs)
     plain = Choice("minmax", "multiplier")
     before = expected.measure(prepared.builder(plain).build(), "plain").error
-    fitted = prepared.refit(plain)
+    (fitted,) = prepared.refit(plain)
     assert expected.measure(prepared.builder(fitted).build(), "fitted").error < 0.7 * before
     assert expected.measure(prepared.builder(plain).build(), "plain").error == before
 
@@ -51,7 +51,7 @@ def test_the_refit_is_the_same_each_time(images: Any) -> None:
     model, built = lopsided(), []
     for _ in range(2):
         prepared = Prepared(model, images(model), Events())
-        built.append(prepared.builder(prepared.refit(Choice("minmax", "multiplier"))).build())
+        built.append(prepared.builder(*prepared.refit(Choice("minmax", "multiplier"))).build())
     for one, other in zip(*(each.layers for each in built), strict=True):
         if isinstance(one, Conv):
             assert isinstance(other, Conv)
