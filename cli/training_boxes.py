@@ -112,4 +112,5 @@ def _text(result: BoxResult, data: Path) -> Iterator[str]:
     yield f"{result.path}: epoch {result.epoch} of {result.epochs}; on {result.measured.images:,} {part} pictures:"
     yield from precision_lines(result.measured)
     yield f"hits and misses: {result.page}; model card: {result.card}"
-    yield f"next: edgemeta quantize {result.path} --calibrate {data} --test {result.held_out} --out MODEL"
+    pictures = data if data.is_dir() else result.held_out
+    yield f"next: edgemeta quantize {result.path} --calibrate {pictures} --test {result.held_out} --out MODEL"
