@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SECONDS ?= 20
 MINUTES ?= 30
+DATA    ?= ../shared/data
+EPOCHS  ?= 60
 
 # Two tests at a time for a core, as many of them wait; a worker without tests takes some of another's.
 WORKERS ?= $(shell expr $$(nproc) \* 2)
@@ -23,7 +25,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long coverage check size bench wheel soak fuzz damaged-files slow sanitize carry gpu outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check size bench wheel soak fuzz damaged-files slow sanitize carry gpu gpu-train outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -120,6 +122,15 @@ carry:           ## make benchmarks/gpu/wheels: PyCUDA for a GPU machine without
 
 gpu:             ## on a machine with an NVIDIA GPU: prove the CUDA kernels there, measure them beside PyTorch
 	benchmarks/gpu/run.sh
+
+gpu-train: $(VENV)/.installed-train,import   ## on a machine with an NVIDIA GPU: train a detector there (DATA=test data EPOCHS=60)
+	mkdir -p build/detector
+	$(BIN)/edgemeta import $(DATA)/networks/yolox_nano.onnx --out build/detector/yolox_nano.safetensors
+	$(BIN)/edgemeta train --task detection --device cuda --epochs $(EPOCHS) --without pennfudan \
+	  --data $(DATA)/detection/train.npz --held-out $(DATA)/detection/validation.npz \
+	  --test $(DATA)/detection/test.npz --unlabelled $(DATA)/clothing/train \
+	  --teacher build/detector/yolox_nano.safetensors --name people-vehicles-animals \
+	  --folder build/detector/run --out build/detector/people-vehicles-animals-float.safetensors
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) build dist

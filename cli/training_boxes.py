@@ -37,6 +37,13 @@ def box_options(command: F) -> F:
         click.option(
             "--without", multiple=True, metavar="SOURCE", help="Detection: a source to leave out; may be repeated."
         ),
+        click.option(
+            "--device",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="Detection: what computes all epochs but those at 8 bits.",
+        ),
         click.option("--licences", type=_path, metavar="FILE", help="Detection: YAML with the licence of each source."),
     )
     for option in reversed(options):
@@ -55,6 +62,7 @@ def train_detection(given: dict[str, Any], boxes: dict[str, Any]) -> None:
         raise click.UsageError(f"--size is {size}, expected a multiple of 32 for a detection")
     wishes = BoxWishes(
         size=size,
+        device=boxes["device"],
         width=1.0 if given["width"] is None else given["width"],
         epochs=given["epochs"],
         start=None if given["start"] is None else Path(given["start"]),

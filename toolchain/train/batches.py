@@ -12,11 +12,13 @@ def network_input(pixels: NDArray[np.uint8]) -> Tensor:
     return x.sub_(128.0).div_(128.0)
 
 
-def mixed_precision() -> torch.autocast:
-    """Autocast context for the networks: bfloat16 if the processor supports it, else float32.
+def mixed_precision(device: str = "cpu") -> torch.autocast:
+    """Autocast context for the networks: bfloat16 if the device, or the processor, supports it, else float32.
 
     An x86-64 processor without AVX512-BF16 or AMX emulates bfloat16, ten times slower than float32.
     """
+    if device != "cpu":
+        return torch.autocast(device, torch.bfloat16, enabled=torch.cuda.is_bf16_supported())
     features = torch.cpu.get_capabilities()
     native = any(features.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is Arm
     return torch.autocast("cpu", torch.bfloat16, enabled=native)

@@ -88,7 +88,7 @@ def answers(boxes: Tensor, logits: Tensor, objects: Wanted, cells: Tensor) -> tu
     counts = torch.topk(shared, number, 0).values.sum(0).int().clamp(min=1)
     nearest = torch.topk(cost, number, 0, largest=False).indices
     takes = torch.zeros_like(allowed)
-    takes.scatter_(0, nearest, torch.arange(number)[:, None] < counts)
+    takes.scatter_(0, nearest, torch.arange(number, device=cost.device)[:, None] < counts)
     takes &= allowed
     best = cost.masked_fill(~takes, torch.inf).argmin(1)
     cell = torch.nonzero(takes.any(1)).squeeze(1)

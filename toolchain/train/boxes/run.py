@@ -19,6 +19,7 @@ from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_MOSAIC, STREAM_ORDER, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
+from edgemeta.toolchain.train.boxes.ahead import ahead
 from edgemeta.toolchain.train.boxes.loss import Wanted, flattened, label_loss, teacher_loss
 from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
 from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
@@ -40,7 +41,7 @@ class BoxRun:
     """Everything that decides a training. pictures: of the training; measured: letterboxed, to choose the best epoch.
 
     folder: of the checkpoints network.pt and, for the epochs at 8 bits, quantized.pt. rounded: makes a network compute
-    in 8 bits.
+    in 8 bits. device: of all epochs but those at 8 bits, which the processor computes.
     """
 
     recipe: BoxRecipe
@@ -51,16 +52,20 @@ class BoxRun:
     identity: RunIdentity
     reporter: Reporter
     rounded: Rounded
+    device: str = "cpu"
 
     def train(self, network: TorchNetwork) -> Trained[TorchNetwork]:
         """Train, or continue; returns the best epoch, or the best of those at 8 bits where there are such."""
         recipe = self.recipe
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         watched = WatchedBoxes(network, self.measured)
+        network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         trained = self._stage(network, watched, recipe, 0, "network.pt")
+        trained.network.cpu()
         if not recipe.quantized_epochs:
             return trained
         rounded = self.rounded(trained.network)
+        if self.teacher is not None:
+            self.teacher.move("cpu")
         last = replace(
             recipe,
             epochs=recipe.quantized_epochs,
@@ -89,15 +94,21 @@ class BoxRun:
             rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
             return rate, rate
 
+        def order(epoch: int) -> NDArray[np.int64]:
+            return generator(recipe.seed, STREAM_ORDER, first + epoch).permutation(images) % pictures
+
         def losses(epoch: int) -> BatchLoss:
             rng = generator(recipe.seed, STREAM_MOSAIC, first + epoch)
             mosaics = epoch < (1 - recipe.plain) * recipe.epochs
             settings = recipe.views if mosaics else replace(recipe.views, mosaic=0.0)
 
-            def loss(index: NDArray[np.int64]) -> Tensor:
-                some = [draw_view(self.pictures.pictures, i, network.size, settings, rng) for i in index.tolist()]
-                return self._loss(network, some)
+            def draw(index: NDArray[np.int64]) -> list[BoxView]:
+                return [draw_view(self.pictures.pictures, i, network.size, settings, rng) for i in index.tolist()]
 
+            def loss(_: NDArray[np.int64]) -> Tensor:
+                return self._loss(network, next(drawn))
+
+            drawn = ahead(draw(index) for index in np.split(order(epoch)[: steps * batch], steps))
             return loss
 
         training = Training(
@@ -107,7 +118,7 @@ class BoxRun:
             epochs=recipe.epochs,
             images=images,
             batch=batch,
-            order=lambda epoch: generator(recipe.seed, STREAM_ORDER, first + epoch).permutation(images) % pictures,
+            order=order,
             rates=rates,
             losses=losses,
             measure=watched.percent,
@@ -121,20 +132,28 @@ class BoxRun:
         return run_epochs(training, self.folder / checkpoint, self.identity, self.reporter)
 
     def _loss(self, network: TorchNetwork, views: list[BoxView]) -> Tensor:
-        """Of one batch of views."""
-        grid = torch.from_numpy(cells(network.size))
-        x = network_input(np.stack([view.pixels for view in views]).transpose(0, 3, 1, 2))
-        with mixed_precision():
+        """Of one batch of views, on the network's device."""
+        device = device_of(network)
+        grid = torch.from_numpy(cells(network.size)).to(device)
+        x = network_input(np.stack([view.pixels for view in views]).transpose(0, 3, 1, 2)).to(device)
+        with mixed_precision(device.type):
             outputs = network(x)
         boxes, logits = flattened(outputs, grid)
-        wanted = [Wanted(torch.from_numpy(view.boxes), torch.from_numpy(view.classes)) for view in views]
-        known = torch.from_numpy(np.stack([view.known for view in views]))
+        wanted = [
+            Wanted(torch.from_numpy(view.boxes).to(device), torch.from_numpy(view.classes).to(device)) for view in views
+        ]
+        known = torch.from_numpy(np.stack([view.known for view in views])).to(device)
         result = label_loss(boxes, logits, wanted, known, grid)
         if self.teacher is None:
             return result
         ruled = torch.stack([_ruled(each, self.teacher.labels, grid) for each in wanted])
         taught = teacher_loss(boxes, logits, self.teacher.answers(x, grid), self.teacher.labels, ruled)
         return result + self.recipe.taught * taught
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Where a network's weights are."""
+    return next(network.parameters()).device
 
 
 def _ruled(wanted: Wanted, taught: Tensor, grid: Tensor) -> Tensor:
@@ -158,9 +177,10 @@ class WatchedBoxes:
         found = []
         for first in range(0, len(self._measured), _BATCH):
             pixels = self._measured.x[first : first + _BATCH].transpose(0, 3, 1, 2)
-            with torch.no_grad(), mixed_precision():
-                outputs = network(network_input(pixels))
-            maps = [each.float().permute(0, 2, 3, 1).numpy() for each in outputs]
+            device = device_of(network)
+            with torch.no_grad(), mixed_precision(device.type):
+                outputs = network(network_input(pixels).to(device))
+            maps = [each.float().cpu().permute(0, 2, 3, 1).numpy() for each in outputs]
             found += [self._detector.objects([each[i : i + 1] for each in maps]) for i in range(len(maps[0]))]
         return found
 

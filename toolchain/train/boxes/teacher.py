@@ -20,8 +20,11 @@ class BoxTeacher:
     labels: places among the trained labels of those that it knows by name, int64 [taught].
     """
 
-    def __init__(self, path: Path, labels: tuple[str, ...]) -> None:
-        """Raises DataError for another kind of model, or one that knows none of the labels; ModelError."""
+    def __init__(self, path: Path, labels: tuple[str, ...], device: str = "cpu") -> None:
+        """device: as PyTorch names it.
+
+        Raises DataError for another kind of model, or one that knows none of the labels; ModelError.
+        """
         model = load_float_model(path)
         task = model.task
         if not isinstance(task, Detection) or task.decoding != "yolox" or len(task.levels) != len(STRIDES):
@@ -29,7 +32,7 @@ class BoxTeacher:
         self._theirs = [task.labels.index(label) for label in labels if label in task.labels]
         if not self._theirs:
             raise DataError(f"{path}: knows none of the labels {', '.join(labels)[:200]}, expected some of them")
-        self.labels = torch.tensor([place for place, label in enumerate(labels) if label in task.labels])
+        self.labels = torch.tensor([place for place, label in enumerate(labels) if label in task.labels], device=device)
         self._levels = [
             tuple(
                 -1 if name is None else model.outputs.index(name)
@@ -38,11 +41,16 @@ class BoxTeacher:
             for each in task.levels
         ]
         self._network = TorchNetwork(model).eval().requires_grad_(False)
-        self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def move(self, device: str) -> None:
+        """Compute on another device from now on."""
+        self._network.to(device)
+        self.labels = self.labels.to(device)
 
     def answers(self, x: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
         """Boxes [B, cells, 4] in pixels and scores [B, cells, taught] for network input x [B, 3, S, S]."""
-        with torch.no_grad(), mixed_precision():
+        with torch.no_grad(), mixed_precision(x.device.type):
             own = self._network.own_input(x).contiguous(memory_format=torch.channels_last)
             outputs = self._network.values(own, self._network.outputs)
         # the finest grid first, as `cells` has them

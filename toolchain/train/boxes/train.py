@@ -36,7 +36,8 @@ _log = logging.getLogger(__name__)
 class BoxWishes:
     """What a user wants.
 
-    size: side of the square input in pixels, a multiple of 32. width: factor on all channels. epochs: None: those of
+    size: side of the square input in pixels, a multiple of 32. width: factor on all channels. device: "cpu" or "cuda",
+    which computes all epochs but those at 8 bits. epochs: None: those of
     the recipe. start: float model of `train --task detection` whose weights are the first ones. teacher: float model of
     a detection that teaches as well. unlabelled: folders of pictures that only the teacher labels. without: sources of
     the data that are left out. licences: YAML file with the licence of each source.
@@ -44,6 +45,7 @@ class BoxWishes:
 
     size: int = 320
     width: float = 1.0
+    device: str = "cpu"
     epochs: int | None = None
     start: Path | None = None
     teacher: Path | None = None
@@ -108,6 +110,8 @@ def train_boxes(
     from edgemeta.toolchain.train.boxes.network import GridDesign
     from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
 
+    if wishes.device == "cuda" and not torch.cuda.is_available():
+        raise DataError("this PyTorch finds no CUDA device, expected one for --device cuda")
     if threads is not None:
         torch.set_num_threads(threads)
     recipe = recipe or BoxRecipe()
@@ -195,10 +199,10 @@ class _Run:
         if self.wishes.start is not None:
             heads = tuple(name for name in network.outputs if name.startswith("classes"))
             load_weights(network, load_float_model(find(str(self.wishes.start))), str(self.wishes.start), heads)
-        teacher = None if self.wishes.teacher is None else BoxTeacher(self.wishes.teacher, labels)
+        teacher = None if self.wishes.teacher is None else BoxTeacher(self.wishes.teacher, labels, self.wishes.device)
         identity = RunIdentity(self.digest, f"{training.sha256} {validation.sha256()}")
-        run = BoxRun(self.recipe, training, validation, teacher, self.folder, identity, reporter, rounded)
-        return run.train(network)
+        fixed = self.recipe, training, validation, teacher, self.folder, identity, reporter, rounded
+        return BoxRun(*fixed, device=self.wishes.device).train(network)
 
     def export(self, trained: "Trained[TorchNetwork]", name: str, licences: Mapping[str, str], out: Path) -> BoxResult:
         """Write the float model that says what it was made of, its card and the report."""
