@@ -138,16 +138,23 @@ def test_labels_and_zones_that_do_not_fit_the_model_are_mistakes(write_config: A
             "a": {"polygon": triangle, "labels": ["purple"]},
             "flat": {"polygon": [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]},
         },
+        "lines": {"point": {"points": [[0.5, 0.5], [0.5, 0.5]]}},
     }
     found = lines_of(write_config(cameras={"yard": camera}))
     assert [line.partition(" ")[2] for line in found] == [
+        "cameras.yard.lines.point.points: found a list, expected two different points",
         "cameras.yard.zones.flat.polygon: found a list, expected at least 3 points that enclose an area",
     ]
     del camera["zones"]["flat"]  # type: ignore[attr-defined]
+    del camera["lines"]
     other = {"source": str(squares), "zones": {"a": {"polygon": triangle}}}
+    camera["lines"] = {"b": {"points": [[0.5, 0.0], [0.5, 1.0]], "labels": ["rd"]}}
+    other["lines"] = {"b": {"points": [[0.5, 0.0], [0.5, 1.0]]}}
     found = lines_of(write_config(cameras={"yard": camera, "gate": other}, objects={"labels": ["red", "cat"]}))
     assert sorted(line.partition(" ")[2] for line in found) == [
+        "cameras.gate.lines: found lines for colour, whose task is classification, expected a model that finds objects",
         "cameras.gate.zones: found zones for colour, whose task is classification, expected a model that finds objects",
+        "cameras.yard.lines.b.labels: found the label 'rd', which squares does not have, expected `red`",
         "cameras.yard.objects.scores.read: found the label 'read', which squares does not have, expected `red`",
         "cameras.yard.zones.a.labels: found the label 'purple', which squares does not have, "
         "expected one of red, green, blue",
