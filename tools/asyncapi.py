@@ -14,7 +14,8 @@ PARAMETERS = {
     "base": "First level(s) of every topic: `mqtt.base_topic` of the config.",
     "device": "The device: `device` of the config.",
     "camera": "The camera: its name under `cameras` in the config.",
-    "verb": "The command that is answered: `reload` or `model`.",
+    "verb": "The command that is answered: `reload`, `model`, `set` or `restart`.",
+    "label": "The label, or a zone, `/` and a label; `/`, `+` and `#` in it are `-`.",
 }
 
 

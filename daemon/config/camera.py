@@ -17,7 +17,7 @@ from edgemeta.daemon.config.login import (
 from edgemeta.daemon.config.objects import LineConfig, ObjectsConfig, ZoneConfig
 from edgemeta.daemon.config.picture import CircleConfig, Polygons
 from edgemeta.daemon.config.reloading import Applies, marker
-from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section
+from edgemeta.daemon.config.section import PATH, Name, Relative, RetryConfig, Seconds, Section, ShownName
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.source_address import AddressError, SourceAddress
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
@@ -147,6 +147,9 @@ class CameraConfig(Section):
     transport: Transport | None = Field(
         default=None,
         description="How the frames of `rtsp://` come: `tcp`, `udp` or `multicast`; null is `tcp`, which loses none.",
+    )
+    name: Annotated[ShownName | None, Applies.AT_ONCE] = Field(
+        default=None, description="Name of the camera for people, in Home Assistant; null is that in topics."
     )
     enabled: bool = Field(default=True, description="Whether the camera is read; false closes its source.")
     show_path: bool = Field(default=False, description="Show the path of a URL, too; login and query never are.")

@@ -20,7 +20,7 @@ from edgemeta.daemon.config.fields import relative_mark
 from edgemeta.daemon.config.homeassistant import HomeAssistantConfig
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.config.reloading import Applies
-from edgemeta.daemon.config.section import Label, Name, PathText, Relative, Seconds, Section, name_of_level
+from edgemeta.daemon.config.section import Label, Name, PathText, Relative, Seconds, Section, ShownName, name_of_level
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
 from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
@@ -115,6 +115,9 @@ class Config(Section):
     """The whole config of one service."""
 
     device: Name = Field(default_factory=hostname, description="Name of this device in topics; default: the host name.")
+    device_name: Annotated[ShownName | None, Applies.AT_ONCE] = Field(
+        default=None, description="Name of this device for people, in Home Assistant; null is `device`."
+    )
     model: Annotated[str, Applies.AFTER_SWAP, MODEL_ADDRESS] = Field(
         default="resnet8-cifar10",
         min_length=1,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from edgemeta.daemon.config.section import Label, Seconds, Section
+from edgemeta.daemon.config.section import Label, Seconds, Section, ShownName
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Score = Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)]
@@ -44,6 +44,9 @@ class ObjectsConfig(Section):
 class ZoneConfig(Section):
     """A part of the picture in which objects are counted separately."""
 
+    name: ShownName | None = Field(
+        default=None, description="Name of the zone for people, in Home Assistant; null is that in messages."
+    )
     polygon: Polygon = Field(
         description="Corners `[x, y]` as fractions of the picture's width and height, in order. An object is inside if "
         "the middle of its lower edge is."

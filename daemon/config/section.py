@@ -47,10 +47,17 @@ class Relative:
     resolve: Callable[[Any, Path], Any]
 
 
+def _shown_name(value: str) -> str:
+    if not (1 <= len(value) <= 100 and value.isprintable() and value.strip() == value):
+        raise ValueError("1 to 100 printable characters, not beginning or ending with a blank")
+    return value
+
+
 PATH = Relative(lambda path, folder: str(folder / path))
 PathText = Annotated[str, Field(min_length=1), AfterValidator(path_text), PATH]
 Name = Annotated[str, AfterValidator(name_of_level)]
 Label = Annotated[str, AfterValidator(_label)]
+ShownName = Annotated[str, AfterValidator(_shown_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 

@@ -44,6 +44,11 @@ class PublishConfig(Section):
     frames: Literal["every", "change"] = Field(
         default="every", description="`every`: a message per frame; `change`: only for a frame that changes the state."
     )
+    plain_counts: bool = Field(
+        default=False,
+        description="Publish how many of each label are present as plain numbers, too, on `<camera>/count/<label>` and "
+        "`<camera>/count/<zone>/<label>`.",
+    )
     heartbeat_interval: Seconds = Field(
         default=60.0,
         description="Seconds after which the state is published again; with `frames: change` a frame message, too.",

@@ -1,5 +1,6 @@
 """The table of a device's topics and their messages, used by the service, AsyncAPI and the tests."""
 
+import re
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -110,6 +111,15 @@ CROP = Channel(
     by_option=True,
     media="image/jpeg",
 )
+COUNT = Channel(
+    "count",
+    "{base}/{device}/{camera}/count/{label}",
+    None,
+    retain=True,
+    summary="How many of a label are present as a plain number, with `publish.plain_counts`.",
+    by_option=True,
+    media="text/plain",
+)
 SETTINGS = Channel(
     "settings", "{base}/{device}/{camera}/settings", SettingsMessage, retain=True, summary="Settings of a camera."
 )
@@ -151,7 +161,7 @@ RESTART_COMMAND = Channel(
 )
 
 CHANNELS = (
-    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP, SETTINGS),
+    *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP, COUNT, SETTINGS),
     *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND, SET_COMMAND, RESTART_COMMAND),
 )
 
@@ -163,6 +173,11 @@ class Topics:
     base: str
     device: str
 
-    def of(self, channel: Channel, camera: str = "", verb: str = "") -> str:
-        """Return the topic of a channel; `camera` for those that have one per camera, `verb` for answers."""
-        return channel.address.format(base=self.base, device=self.device, camera=camera, verb=verb)
+    def of(self, channel: Channel, camera: str = "", verb: str = "", zone: str = "", label: str = "") -> str:
+        """Return the topic of a channel; `camera` for those that have one per camera, `verb` for answers.
+
+        zone, label: for counts; characters of a label that no topic level has become `-`.
+        """
+        level = re.sub(r"[/+#\x00-\x1f]", "-", label)
+        level = f"{zone}/{level}" if zone else level
+        return channel.address.format(base=self.base, device=self.device, camera=camera, verb=verb, label=level)

@@ -474,6 +474,7 @@ class InfoMessage(Message):
     backend: str = Field(description="The backend that runs it.")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
     cameras: list[str] = Field(description="Names of the cameras.")
+    names: dict[str, str] = Field(description="Name of each camera for people; the camera's own without `name`.")
     models: dict[str, ModelIdentity] = Field(description="Model of each camera.")
     tasks: dict[str, TaskName] = Field(description="Task of each camera's model.")
     overloaded: str | None = Field(

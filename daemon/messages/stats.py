@@ -128,6 +128,24 @@ class OutboxStats(Part):
     )
 
 
+class DeviceHealth(Part):
+    """How the device itself is, as far as its kernel says."""
+
+    load: float | None = Field(default=None, ge=0, description="Tasks that run or wait for a processor, over a minute.")
+    cpu: float | None = Field(
+        default=None, ge=0, le=1, description="Share of all processors in use over the period; null in the first."
+    )
+    memory: float | None = Field(default=None, ge=0, le=1, description="Share of the memory that is not available.")
+    temperature_c: float | None = Field(default=None, description="Its hottest sensor, in degrees Celsius.")
+    disk: float | None = Field(
+        default=None, ge=0, le=1, description="Share of the disk with `data_folder` that is in use."
+    )
+    disk_free_bytes: int | None = Field(default=None, ge=0, description="Bytes that are free there.")
+    throttled: bool | None = Field(
+        default=None, description="Whether it runs slower for heat or want of power (Raspberry Pi, Jetson)."
+    )
+
+
 class StatsMessage(Message):
     """Counters and latencies, every `stats.interval` seconds and once at the end."""
 
@@ -139,3 +157,4 @@ class StatsMessage(Message):
     latency_us: Stages = Field(description="Latencies over the period.")
     broker: BrokerStats = Field(description="The connection to the broker.")
     outbox: OutboxStats = Field(description="Messages that wait for the broker.")
+    health: DeviceHealth = Field(description="The device itself; null is what it does not say.")

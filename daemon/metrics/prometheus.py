@@ -43,6 +43,7 @@ def families(snapshot: MetricsSnapshot) -> list[Metric]:
         *_broker(snapshot),
         *_outbox(snapshot),
         *_swaps(snapshot),
+        *_device(snapshot),
         *ProcessCollector(registry=None).collect(),  # a new one reads when the machine started: that changes with UTC
         GaugeMetricFamily("process_threads", "Number of threads.", len(list(TASKS.iterdir()))),
     ]
@@ -290,3 +291,22 @@ def _swaps(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Whether a model named by the config was refused, so that another is in use.",
         snapshot.model_refused,
     )
+
+
+HEALTH = (
+    ("load", "edgemeta_device_load", "Tasks of the device that run or wait for a processor, over a minute."),
+    ("cpu", "edgemeta_device_cpu_ratio", "Share of all processors in use over the last period of `stats.interval`."),
+    ("memory", "edgemeta_device_memory_ratio", "Share of the memory that is not available."),
+    ("temperature_c", "edgemeta_device_temperature_celsius", "The device's hottest sensor."),
+    ("disk", "edgemeta_device_disk_ratio", "Share of the disk with `data_folder` that is in use."),
+    ("disk_free_bytes", "edgemeta_device_disk_free_bytes", "Bytes that are free there."),
+    ("throttled", "edgemeta_device_throttled", "Whether the device runs slower for heat or want of power."),
+)
+"""Field of the stats message, metric and meaning; a metric of which the device does not say the value is absent."""
+
+
+def _device(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    for field, name, meaning in HEALTH:
+        value = getattr(snapshot.health, field)
+        if value is not None:
+            yield GaugeMetricFamily(name, meaning, value)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState, ModelIdentity
-from edgemeta.daemon.messages.stats import BrokerStats, CameraStats, OutboxStats
+from edgemeta.daemon.messages.stats import BrokerStats, CameraStats, DeviceHealth, OutboxStats
 from edgemeta.daemon.metrics.latency import HistogramReading
 
 
@@ -65,3 +65,4 @@ class MetricsSnapshot:
     received_dropped: Mapping[str, int]
     swaps: Mapping[str, int]
     model_refused: bool
+    health: DeviceHealth

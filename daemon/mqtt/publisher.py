@@ -46,6 +46,11 @@ class Publisher:
         """Address a picture."""
         return OutgoingMessage(self._topic(channel, camera, ""), jpeg, self._qos, retain, picture=True)
 
+    def number(self, channel: Channel, number: int, camera: str, label: str, zone: str) -> OutgoingMessage:
+        """Address a plain number about a label, in a zone or, with an empty name, in the whole picture."""
+        topic = self._topics.of(channel, camera, zone=zone, label=label)
+        return OutgoingMessage(topic, str(number).encode(), self._qos, channel.retain)
+
     def send(self, outgoing: OutgoingMessage) -> None:
         """Hand a message to the link."""
         self._link.send(outgoing)

@@ -25,7 +25,7 @@ RETAINED = tuple(
 )
 """The retained channels of each camera."""
 
-BY_OPTION = tuple(channel for channel in CHANNELS if channel.by_option)
+BY_OPTION = tuple(channel for channel in CHANNELS if channel.by_option and "{label}" not in channel.address)
 """Channels that may be retained, too: they are not read, but cleared with a camera's status."""
 
 QUIET = 5.0

@@ -11,6 +11,7 @@ from edgemeta.daemon.messages.records import EventKind, EventMessage, ObjectChan
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher
+from edgemeta.daemon.service.plain_counts import PlainCounts
 
 
 @dataclass(eq=False)
@@ -23,6 +24,7 @@ class FramePublisher:
     _publisher: Publisher
     _counters: Mapping[str, FrameCounters]
     _latencies: StageLatencies
+    _plain_counts: PlainCounts | None = None
 
     def publish(self, captured: CapturedFrame, result: FrameResult) -> None:
         """Queue the messages. A withheld frame is counted after its own message was made."""
@@ -38,6 +40,8 @@ class FramePublisher:
             self._publisher.send(outgoing)
         if updates.state is not None:
             self._publisher.send(self._publisher.encode(STATE, updates.state, camera))
+            if self._plain_counts is not None:
+                self._plain_counts.publish(camera, updates.state)
         self.publish_events(camera, updates.events)
 
     def publish_events(self, camera: str, events: Sequence[EventMessage]) -> None:

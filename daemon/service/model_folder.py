@@ -37,6 +37,19 @@ class ModelFolder:
     def __init__(self) -> None:
         self._known: dict[Path, tuple[tuple[int, int, int], str]] = {}
 
+    def state(self, config: Config) -> object:
+        """Return what changes when a model comes, goes or is replaced: names and versions of the files."""
+        if config.swap.model_folder is None:
+            return None
+        try:
+            return sorted(
+                (each.name, each.stat().st_mtime_ns, each.stat().st_size)
+                for each in Path(config.swap.model_folder).iterdir()
+                if each.suffix == SUFFIX
+            )
+        except OSError:
+            return None
+
     def digest_of(self, config: Config, name: str) -> str | None:
         """Return the SHA-256 of a model's file in the folder; None where there is none that can be read."""
         if config.swap.model_folder is None:

@@ -32,6 +32,7 @@ from edgemeta.daemon.service.cameras import Cameras
 from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.frame_publisher import FramePublisher
 from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
+from edgemeta.daemon.service.plain_counts import PlainCounts
 from edgemeta.daemon.service.plan import InUse, Plan
 from edgemeta.daemon.service.telemetry import Telemetry
 from edgemeta.daemon.web.recent_frames import RecentFrames
@@ -86,9 +87,11 @@ class Parts:
             *(self.frames, self.counters, self.latencies, self.conditions),
         )
         self.link.listeners.append(RemovedCameras(self.link, topics, names))
-        self.discovery = Discovery(self.link, config.homeassistant, plan.device_view)
+        self._models: object = None
+        self.discovery = Discovery(self.link, config.homeassistant, plan.device_view())
         self.pipelines = {name: self.pipeline(name, loaded, config) for name, loaded in plan.loaded_models.items()}
-        self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies)
+        counts = PlainCounts(self.in_use, self.publisher)
+        self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies, counts)
         self.worker = Worker(self.frames, self.pipelines, self.counters, self.frame_publisher.publish, on_fatal)
         self.worker.batch = config.batch
         self.snapshots = Snapshots(
@@ -98,7 +101,7 @@ class Parts:
         self.worker.frame_listeners.append(self.snapshots.offer)
         self.swaps = SwapCoordinator(self.pipelines, self.worker, on_fatal)
         self.last_good = LastGoodRecorder(plan)
-        self.stats_timer = Periodic("stats", config.stats.interval, self.telemetry.publish_stats, on_fatal)
+        self.stats_timer = Periodic("stats", config.stats.interval, self._publish_stats, on_fatal)
         self.collection: CollectionService | None = None
         self.page: WebServer | None = None
         if config.web.enabled:
@@ -107,6 +110,20 @@ class Parts:
     def pipeline(self, camera: str, loaded: LoadedModel, config: Config) -> Pipeline:
         """A pipeline of a camera, with a model and the settings of a config."""
         return Pipeline(self.identity, camera, loaded, settings_of(config, camera), self.clock)
+
+    def announce(self) -> None:
+        """Publish settings, and tell Home Assistant about the device, as the plan in use has them."""
+        plan = self.in_use.plan
+        self._models = self.telemetry.models.state(plan.config)
+        self.telemetry.publish_settings()
+        enabled = plan.config.homeassistant.enabled is True
+        self.discovery.update(enabled, plan.device_view(self.telemetry.health.known))
+
+    def _publish_stats(self) -> None:
+        """Publish the counters; also what models can be chosen, if the folder has changed since."""
+        self.telemetry.publish_stats()
+        if self.telemetry.models.state(self.in_use.plan.config) != self._models:
+            self.announce()
 
     def health(self) -> Health:
         """A health snapshot of the service."""
@@ -145,6 +162,7 @@ class Parts:
             received_dropped=link.inbox.dropped,
             swaps=dict(self.swaps.results),
             model_refused=self.in_use.refused is not None,
+            health=self.telemetry.health.last,
         )
 
     def _make_page(self, on_fatal: Callable[[BaseException], None]) -> None:

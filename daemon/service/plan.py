@@ -30,6 +30,7 @@ from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
 from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
+from edgemeta.daemon.service.model_folder import choosable, chosen_name
 from edgemeta.daemon.service.object_checks import object_problems
 from edgemeta.daemon.service.settings import Settings, fitting, read_settings, with_settings
 from edgemeta.model.errors import EdgemetaError
@@ -71,12 +72,13 @@ class Plan:
         """Labels of a camera that have values of their own in Home Assistant and in the metrics."""
         return listed_labels(self.loaded_models[camera].model, settings_of(self.config, camera))
 
-    @property
-    def device_view(self) -> DeviceView:
-        """What Home Assistant is told about the device."""
+    def device_view(self, health: tuple[str, ...] = ()) -> DeviceView:
+        """What Home Assistant is told about the device. health: names of what it says about itself."""
         tasks = {name: loaded.task for name, loaded in self.loaded_models.items()}
         numbers = {name: listed_numbers(loaded.model) for name, loaded in self.loaded_models.items()}
-        return view_of(self.config, {name: self.listed_labels_of(name) for name in tasks}, tasks, numbers)
+        labels = {name: self.listed_labels_of(name) for name in tasks}
+        used = {name: chosen_name(self.config.model_of(name)) for name in tasks}
+        return view_of(self.config, labels, tasks, numbers, choosable(self.config), used, health)
 
 
 @dataclass

@@ -157,7 +157,5 @@ class Service:
             self.parts.telemetry.publish_info()
 
     def _publish_info(self) -> None:
-        plan = self.in_use.plan
         self.parts.telemetry.publish_info()
-        self.parts.telemetry.publish_settings()
-        self.parts.discovery.update(plan.config.homeassistant.enabled is True, plan.device_view)
+        self.parts.announce()

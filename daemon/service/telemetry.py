@@ -9,6 +9,7 @@ from typing import Any
 from edgemeta import __version__
 from edgemeta.daemon.capture.camera import CameraStatus
 from edgemeta.daemon.capture.latest_frames import LatestFrames
+from edgemeta.daemon.config.data_folder import data_folder
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
@@ -17,6 +18,7 @@ from edgemeta.daemon.messages.records import InfoMessage, MotionMessage, Setting
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
+from edgemeta.daemon.metrics.device_health import HealthReader
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.link import MqttLink
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
@@ -51,6 +53,7 @@ class Telemetry:
         self._swap_ended_ns = 0
         self._motions: dict[str, tuple[bool, int]] = {}
         self.models = ModelFolder()
+        self.health = HealthReader(data_folder(self._in_use.plan.config.data_folder))
 
     @property
     def uptime(self) -> float:
@@ -177,6 +180,7 @@ class Telemetry:
             backend=first.backend,
             config_sha256=plan.config_sha256,
             cameras=list(plan.config.cameras),
+            names={name: camera.name or name for name, camera in plan.config.cameras.items()},
             models={name: loaded.identity for name, loaded in plan.loaded_models.items()},
             tasks={name: loaded.task for name, loaded in plan.loaded_models.items()},
             overloaded=self._conditions.overloaded,
@@ -198,4 +202,5 @@ class Telemetry:
             latency_us=self._latencies.drain(),
             broker=self._link.stats,
             outbox=self._outbox.stats,
+            health=self.health.read(),
         )

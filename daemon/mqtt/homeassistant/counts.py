@@ -4,11 +4,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from edgemeta.daemon.messages.records import ObjectChange
-
 Component = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Names for people: of a camera, and of those of its zones that have one."""
+
+    camera: str
+    zones: Mapping[str, str] = field(default_factory=dict)
 
 
 def live(value: str) -> str:
@@ -28,76 +35,57 @@ def objects(
     zones: Mapping[str, tuple[str, ...]],
     state: Component,
     attributes: Component,
+    shown: Shown,
 ) -> dict[str, Component]:
     """Return the entities of a detection: how many objects, of each label, in each zone, and whether it is occupied.
 
-    state: keys of values of the state message. attributes: keys of the attributes of the total. Keys of the components
-    have the camera's, the zone's and the label's name with dots between, which no name contains.
+    state: keys of values of the state message. attributes: keys of the attributes of the total. shown: names
+    for people. Keys of the components have the camera's, the zone's and the label's name with dots between, which no
+    name contains.
     """
-    found = {f"objects_{camera}": {**_number(f"{camera} objects", _total(_COUNTS)), **state, **attributes}}
+    found = {f"objects_{camera}": {**_number(f"{shown.camera} objects", _total(_COUNTS)), **state, **attributes}}
     for label in labels:
-        found[f"count_{camera}.{_slug(label)}"] = _number(f"{camera} {label}", _count(_COUNTS, label)) | state
+        found[f"count_{camera}.{_slug(label)}"] = _number(f"{shown.camera} {label}", _count(_COUNTS, label)) | state
     for zone, in_zone in zones.items():
+        named = f"{shown.camera} {shown.zones.get(zone, zone)}"
         counts = f"(value_json.zones or {{}}).get('{zone}')"
         found[f"occupancy_{camera}.{zone}"] = {
             "p": "binary_sensor",
-            "name": f"{camera} {zone}",
+            "name": named,
             "device_class": "occupancy",
             "value_template": _on_or_off(_total(counts)),
             **state,
         }
         for label in in_zone:
             key = f"count_{camera}.{zone}.{_slug(label)}"
-            found[key] = _number(f"{camera} {zone} {label}", _count(counts, label)) | state
+            found[key] = _number(f"{named} {label}", _count(counts, label)) | state
     return found
 
 
 def present_labels(
-    camera: str, labels: tuple[str, ...], state: Component, attributes: Component
+    camera: str, shown: str, labels: tuple[str, ...], state: Component, attributes: Component
 ) -> dict[str, Component]:
     """Return the entities of a multi-label classification: how many labels are present, and whether each of them is."""
-    found = {f"labels_{camera}": {**_number(f"{camera} labels", _total(_COUNTS)), **state, **attributes}}
+    found = {f"labels_{camera}": {**_number(f"{shown} labels", _total(_COUNTS)), **state, **attributes}}
     for label in labels:
         found[f"present_{camera}.{_slug(label)}"] = {
             "p": "binary_sensor",
-            "name": f"{camera} {label}",
+            "name": f"{shown} {label}",
             "value_template": _on_or_off(_count(_COUNTS, label)),
             **state,
         }
     return found
 
 
-def numbers(camera: str, outputs: Mapping[str, int], frame: Component) -> dict[str, Component]:
+def numbers(camera: str, shown: str, outputs: Mapping[str, int], frame: Component) -> dict[str, Component]:
     """Return an entity for each number of raw outputs. outputs: how many each has; frame: as `state`."""
     return {
         f"number_{camera}.{_slug(name)}.{place}": {
-            **_number(f"{camera} {name} {place}" if count > 1 else f"{camera} {name}", _number_of(name, place)),
+            **_number(f"{shown} {name} {place}" if count > 1 else f"{shown} {name}", _number_of(name, place)),
             **frame,
         }
         for name, count in outputs.items()
         for place in range(count)
-    }
-
-
-EVENT_ATTRIBUTES = ("label", "zone", "line", "direction", "score", "lasted_s")
-
-
-def object_events(camera: str, topic: str) -> dict[str, Component]:
-    """Return the entity of what the objects of a detection did, from event messages on a topic.
-
-    A historical event did not happen now: it renders as nothing, which Home Assistant leaves out.
-    """
-    attributes = ", ".join(f"'{name}': value_json.{name}" for name in EVENT_ATTRIBUTES)
-    content = f"{{'event_type': value_json.change, 'id': value_json.object.id, {attributes}}}"
-    condition = "value_json.kind == 'object' and not value_json.historical"
-    return {
-        f"event_{camera}": {
-            "p": "event",
-            "name": f"{camera} event",
-            "event_types": [change.value for change in ObjectChange],
-            "state_topic": topic,
-            "value_template": f"{{% if {condition} %}}{{{{ {content} | tojson }}}}{{% endif %}}",
-        }
     }
 
 

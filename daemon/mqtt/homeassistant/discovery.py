@@ -27,7 +27,7 @@ STARTED = b"online"
 STARTS_PER_SECOND = 5
 """Start messages of Home Assistant that are handled per second: for each the device is announced."""
 
-PLATFORMS = ("sensor", "binary_sensor", "image", "event")
+PLATFORMS = ("sensor", "binary_sensor", "image", "switch", "number", "select", "button", "event", "update")
 """Platforms that this and earlier versions announce."""
 
 LARGEST = 48_000

@@ -4,7 +4,7 @@ Keys and rules: https://www.home-assistant.io/integrations/mqtt/#device-discover
 silently ignores unknown keys, so the tests know all keys.
 """
 
-import math
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -14,10 +14,10 @@ from edgemeta import __version__
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.objects import ZoneConfig
+from edgemeta.daemon.config.web import WebConfig
 from edgemeta.daemon.messages.channels import (
     AVAILABILITY,
     CROP,
-    EVENT,
     FRAME,
     INFO,
     MOTION,
@@ -25,21 +25,15 @@ from edgemeta.daemon.messages.channels import (
     STATE,
     STATS,
     STATUS,
-    SWAP,
     Topics,
 )
 from edgemeta.daemon.messages.records import CameraState
-from edgemeta.daemon.messages.swaps import SwapResult
-from edgemeta.daemon.mqtt.homeassistant.counts import Component, live, numbers, object_events, objects, present_labels
+from edgemeta.daemon.mqtt.homeassistant import controls
+from edgemeta.daemon.mqtt.homeassistant.counts import Component, Shown, live, numbers, objects, present_labels
+from edgemeta.daemon.mqtt.homeassistant.device import device, diagnostic, expiry, health, stats
 from edgemeta.model.tasks import TaskName
 
 STATE_NOW = live("value_json.state")
-
-EXPIRES_AFTER = 3
-"""A value expires when it was not updated for this many of its periods."""
-
-SHORTEST_EXPIRY = 30
-"""Shortest expiry in seconds, so that values with a short period do not flicker."""
 
 WITH_EVENTS: frozenset[TaskName] = frozenset({"classification", "multi-label", "detection", "segmentation"})
 """Tasks whose states change, so that there are events."""
@@ -51,6 +45,8 @@ class CameraView:
 
     labels: of a classification, those that its state may have; of a detection or multi-label classification, those with
     entities of their own. zones: the same for each zone. numbers: of raw outputs, how many each has that have entities.
+    shown, zone_names: its name for people, and those of its zones that have one. model: the name of its model, as the
+    command `model` has it; own_model: whether the config names it for this camera.
     followed: whether objects are followed. motion, snapshot, crop: whether it publishes motion, its picture, and what
     events are about.
     """
@@ -61,6 +57,10 @@ class CameraView:
     zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     followed: bool = False
+    shown: str = ""
+    zone_names: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    own_model: bool = False
     motion: bool = False
     snapshot: bool = False
     crop: bool = False
@@ -68,11 +68,21 @@ class CameraView:
 
 @dataclass(frozen=True)
 class DeviceView:
-    """A device as Home Assistant shows it; stats_period in seconds."""
+    """A device as Home Assistant shows it; stats_period in seconds.
+
+    shown: its name for people; empty: that in topics. area, url: where it is, and its page; None: unknown. commands:
+    whether it takes any. models: those that a command can choose. health: what it says about itself.
+    """
 
     topics: Topics
     cameras: Mapping[str, CameraView]
     stats_period: float
+    shown: str = ""
+    area: str | None = None
+    url: str | None = None
+    commands: bool = False
+    models: tuple[str, ...] = ()
+    health: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -85,8 +95,14 @@ def view_of(
     labels: Mapping[str, tuple[str, ...]],
     tasks: Mapping[str, TaskName],
     numbers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    models: tuple[str, ...] = (),
+    used: Mapping[str, str] = MappingProxyType({}),
+    health: tuple[str, ...] = (),
 ) -> DeviceView:
-    """Return the device of a config; labels, tasks and numbers of each camera, as `CameraView` has them."""
+    """Return the device of a config; labels, tasks and numbers of each camera, as `CameraView` has them.
+
+    models, health: as `DeviceView` has them; used: the name of each camera's model.
+    """
     cameras = {
         name: CameraView(
             labels[name],
@@ -95,13 +111,36 @@ def view_of(
             {zone: _labels_in(each, labels[name]) for zone, each in camera.zones.items()},
             numbers.get(name, {}),
             followed=tasks[name] == "detection" and (camera.tracking or config.tracking).enabled,
+            shown=camera.name or name,
+            zone_names={zone: each.name for zone, each in camera.zones.items() if each.name is not None},
+            model=used.get(name, ""),
+            own_model=camera.model is not None,
             motion=camera.motion.publish,
             snapshot=config.snapshots_of(name).interval is not None,
             crop=config.snapshots_of(name).events and tasks[name] in WITH_EVENTS,
         )
         for name, camera in config.cameras.items()
     }
-    return DeviceView(Topics(config.mqtt.base_topic, config.device), cameras, config.stats.interval)
+    home = config.homeassistant
+    return DeviceView(
+        Topics(config.mqtt.base_topic, config.device),
+        cameras,
+        config.stats.interval,
+        shown=config.device_name or "",
+        area=home.suggested_area,
+        url=home.configuration_url or _page_of(config.web),
+        commands=config.mqtt.commands,
+        models=models,
+        health=health,
+    )
+
+
+def _page_of(web: WebConfig) -> str | None:
+    """Return the address of the live page; None where only this machine reaches it, or where that is not known."""
+    address = ipaddress.ip_address(web.host)
+    if not web.enabled or not web.port or address.is_loopback or address.is_unspecified:
+        return None
+    return f"http://[{address}]:{web.port}" if address.version == 6 else f"http://{address}:{web.port}"
 
 
 def _labels_in(zone: ZoneConfig, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -118,8 +157,15 @@ def announcement(view: DeviceView) -> dict[str, Any]:
 
 def frame_of(view: DeviceView, components: dict[str, Component]) -> dict[str, Any]:
     """Return a discovery message of a device with these components."""
+    known = {"configuration_url": view.url, "suggested_area": view.area}
     return {
-        "dev": {"ids": [view.id], "name": view.topics.device, "mf": "edgemeta", "sw": __version__},
+        "dev": {
+            "ids": [view.id],
+            "name": view.shown or view.topics.device,
+            "mf": "edgemeta",
+            "sw": __version__,
+            **{key: value for key, value in known.items() if value is not None},
+        },
         "o": {"name": "edgemeta", "sw": __version__},
         "availability": [{"topic": view.topics.of(AVAILABILITY)}],
         "qos": 1,
@@ -129,28 +175,45 @@ def frame_of(view: DeviceView, components: dict[str, Component]) -> dict[str, An
 
 def device_components(view: DeviceView) -> dict[str, Component]:
     """Return the components of the device itself."""
-    return _identified(view, _device(view))
+    found = device(view.topics, view.stats_period) | health(view.topics, view.stats_period, view.health)
+    if view.commands:
+        found |= controls.buttons(view.topics)
+    shared = next((name for name, camera in view.cameras.items() if not camera.own_model), None)
+    if view.commands and view.models and shared is not None:
+        found |= controls.models(view.topics, shared, "", view.models, view.cameras[shared].model, own=False)
+    return _identified(view, found)
 
 
 def camera_components(view: DeviceView, name: str) -> dict[str, Component]:
     """Return the components of one camera."""
-    return _identified(view, _camera(view, name, view.cameras[name]))
+    camera = view.cameras[name]
+    shown = camera.shown or name
+    found = _camera(view, name, shown, camera)
+    if camera.task in WITH_EVENTS:
+        found[f"event_{name}"] = controls.events(view.topics, name, shown, camera.followed)
+    if view.commands:
+        has_score = camera.task in ("classification", "detection")
+        found |= controls.settings(view.topics, name, shown, has_score)
+    if view.commands and view.models and camera.own_model:
+        found |= controls.models(view.topics, name, f"{shown} ", view.models, camera.model, own=True)
+    return _identified(view, found)
 
 
 def _identified(view: DeviceView, components: dict[str, Component]) -> dict[str, Component]:
     return {key: {**component, "unique_id": f"{view.id}.{key}"} for key, component in components.items()}
 
 
-def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Component]:
+def _camera(view: DeviceView, name: str, shown: str, camera: CameraView) -> dict[str, Component]:
     """Return a camera's entities. Their keys begin with the kind of value, so no two cameras can share one."""
     topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
     running = {"availability": _while_running(topics, name), "availability_mode": "all"}
-    state = {"state_topic": topics.of(STATE, name), "expire_after": _expiry(camera.state_period), **running}
-    score = f"{{% set score = {counts}.get('score') %}}"
+    state = {"state_topic": topics.of(STATE, name), "expire_after": expiry(camera.state_period), **running}
+    percent = "{{ (100 * score) | round(1) if score is not none else none }}"
+    score = f"{{% set score = {counts}.get('score') %}}{percent}"
     confidence: Component = {
         "p": "sensor",
-        "name": f"{name} confidence",
-        **_stats(view, score + "{{ (100 * score) | round(1) if score is not none else none }}"),
+        "name": f"{shown} confidence",
+        **stats(view.topics, view.stats_period, score),
         "unit_of_measurement": "%",
         "state_class": "measurement",
         **running,
@@ -164,39 +227,37 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
         case "classification":
             found[f"state_{name}"] = {
                 "p": "sensor",
-                "name": f"{name} state",
+                "name": f"{shown} state",
                 "device_class": "enum",
                 "options": list(camera.labels),
                 "value_template": STATE_NOW,
                 **state,
             }
         case "detection":
-            found = objects(name, camera.labels, camera.zones, state, in_all)
+            found = objects(name, camera.labels, camera.zones, state, in_all, Shown(shown, camera.zone_names))
         case "multi-label" | "segmentation":
-            found = present_labels(name, camera.labels, state, in_all)
+            found = present_labels(name, shown, camera.labels, state, in_all)
         case "raw":
-            found = numbers(name, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
+            found = numbers(name, shown, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
     if camera.task not in ("embedding", "segmentation", "keypoints", "raw"):
         found[f"confidence_{name}"] = confidence
-    if camera.followed:
-        found |= object_events(name, topics.of(EVENT, name))
     if camera.motion:
         found[f"motion_{name}"] = {
             "p": "binary_sensor",
-            "name": f"{name} motion",
+            "name": f"{shown} motion",
             "device_class": "motion",
             "state_topic": topics.of(MOTION, name),
             "value_template": "{{ 'ON' if value_json.motion else 'OFF' }}",
             **running,
         }
     if camera.snapshot:
-        found[f"snapshot_{name}"] = _image(f"{name} picture", topics.of(SNAPSHOT, name))
+        found[f"snapshot_{name}"] = _image(f"{shown} picture", topics.of(SNAPSHOT, name))
     if camera.crop:
-        found[f"crop_{name}"] = _image(f"{name} last event", topics.of(CROP, name))
+        found[f"crop_{name}"] = _image(f"{shown} last event", topics.of(CROP, name))
     return found | {
         f"problem_{name}": {
             "p": "binary_sensor",
-            "name": f"{name} problem",
+            "name": f"{shown} problem",
             "device_class": "problem",
             "entity_category": "diagnostic",
             "state_topic": topics.of(STATUS, name),
@@ -206,20 +267,20 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
         },
         f"rate_{name}": {
             "p": "sensor",
-            "name": f"{name} frame rate",
-            **_stats(view, f"{{{{ {counts}.get('fps') }}}}"),
-            **_diagnostic("fps"),
+            "name": f"{shown} frame rate",
+            **stats(view.topics, view.stats_period, f"{{{{ {counts}.get('fps') }}}}"),
+            **diagnostic("fps"),
             **running,
         },
         f"dropped_{name}": {
             "p": "sensor",
-            "name": f"{name} dropped frames",
-            **_stats(view, f"{{{{ {counts}.get('dropped', {{}}).values() | sum }}}}"),
-            **_diagnostic("frames", "total_increasing"),
+            "name": f"{shown} dropped frames",
+            **stats(view.topics, view.stats_period, f"{{{{ {counts}.get('dropped', {{}}).values() | sum }}}}"),
+            **diagnostic("frames", "total_increasing"),
         },
         f"model_{name}": {
             "p": "sensor",
-            "name": f"{name} model",
+            "name": f"{shown} model",
             "entity_category": "diagnostic",
             "state_topic": topics.of(INFO),
             "value_template": f"{{{{ {model}.get('name') }}}}",
@@ -231,72 +292,6 @@ def _camera(view: DeviceView, name: str, camera: CameraView) -> dict[str, Compon
 
 def _image(name: str, topic: str) -> Component:
     return {"p": "image", "name": name, "image_topic": topic, "content_type": "image/jpeg"}
-
-
-def _device(view: DeviceView) -> dict[str, Component]:
-    p50 = "value_json.latency_us.total.p50"
-    return {
-        "latency": {
-            "p": "sensor",
-            "name": "latency",
-            "device_class": "duration",
-            **_stats(view, f"{{{{ ({p50} / 1000) | round(2) if {p50} is not none else none }}}}"),
-            **_diagnostic("ms"),
-        },
-        "waiting": {
-            "p": "sensor",
-            "name": "waiting messages",
-            **_stats(view, "{{ value_json.outbox.waiting }}"),
-            **_diagnostic("messages"),
-        },
-        "failures": {
-            "p": "sensor",
-            "name": "broker failures",
-            **_stats(view, "{{ value_json.broker.failures.values() | sum }}"),
-            **_diagnostic("failures", "total_increasing"),
-        },
-        "swap": {
-            "p": "sensor",
-            "name": "last swap",
-            "device_class": "enum",
-            "options": [result.value for result in SwapResult],
-            "entity_category": "diagnostic",
-            "state_topic": view.topics.of(SWAP),
-            "value_template": "{{ value_json.result }}",
-            "json_attributes_topic": view.topics.of(SWAP),
-            "json_attributes_template": "{{ {'time': value_json.time, 'reason': value_json.reason} | tojson }}",
-        },
-        "overloaded": {
-            "p": "binary_sensor",
-            "name": "overloaded",
-            "device_class": "problem",
-            "entity_category": "diagnostic",
-            "state_topic": view.topics.of(INFO),
-            "value_template": "{{ 'ON' if value_json.overloaded is not none else 'OFF' }}",
-            "json_attributes_topic": view.topics.of(INFO),
-            "json_attributes_template": "{{ {'reason': value_json.overloaded} | tojson }}",
-        },
-        "version": {
-            "p": "sensor",
-            "name": "version",
-            "entity_category": "diagnostic",
-            "state_topic": view.topics.of(INFO),
-            "value_template": "{{ value_json.version }}",
-        },
-    }
-
-
-def _stats(view: DeviceView, template: str) -> Component:
-    """A value of the stats message, which expires when that no longer arrives."""
-    return {
-        "state_topic": view.topics.of(STATS),
-        "value_template": template,
-        "expire_after": _expiry(view.stats_period),
-    }
-
-
-def _diagnostic(unit: str, state_class: str = "measurement") -> Component:
-    return {"unit_of_measurement": unit, "state_class": state_class, "entity_category": "diagnostic"}
 
 
 def _part(of: str, camera: str) -> str:
@@ -316,7 +311,3 @@ def _longest_pause(camera: CameraConfig) -> float:
     """Longest time between two frames of a working camera according to its config, in seconds."""
     slowest = min(rate for rate in (camera.fps, camera.max_fps, 1.0) if rate)
     return max(1 / slowest, camera.motion.max_interval if camera.motion.enabled else 0.0)
-
-
-def _expiry(period: float) -> int:
-    return max(SHORTEST_EXPIRY, math.ceil(EXPIRES_AFTER * period))

@@ -19,7 +19,15 @@ import yaml
 from edgemeta.daemon.inference.swap.coordinator import ENDS
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.records import CameraState, Drops, ModelIdentity
-from edgemeta.daemon.messages.stats import BrokerFailures, BrokerStats, CameraStats, OutboxStats, PictureStats, Stages
+from edgemeta.daemon.messages.stats import (
+    BrokerFailures,
+    BrokerStats,
+    CameraStats,
+    DeviceHealth,
+    OutboxStats,
+    PictureStats,
+    Stages,
+)
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot
 from edgemeta.daemon.mqtt.flood_control import REASONS
@@ -94,6 +102,11 @@ def snapshot() -> MetricsSnapshot:
         received_dropped={reason: next(numbers) for reason in REASONS},
         swaps={result.value: next(numbers) for result in ENDS},
         model_refused=True,
+        health=DeviceHealth(
+            **{name: next(numbers) for name in ("load", "temperature_c", "disk_free_bytes")},
+            **{name: 1 / next(numbers) for name in ("cpu", "memory", "disk")},
+            throttled=True,
+        ),
     )
 
 

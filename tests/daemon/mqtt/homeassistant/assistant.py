@@ -1,6 +1,6 @@
 """A small model of what Home Assistant does with MQTT discovery, written from its documentation, not from our code.
 
-It knows device discovery and three platforms, checks what Home Assistant checks, and also refuses what Home Assistant
+It knows device discovery and nine platforms, checks what Home Assistant checks, and also refuses what Home Assistant
 would pass over in silence: keys that it does not know.
 """
 
@@ -29,13 +29,21 @@ COMMON = {
     *("json_attributes_topic", "json_attributes_template", "expire_after", "availability", "availability_mode", "qos"),
     *("enabled_by_default", "default_entity_id", "force_update"),
 }
+CONTROL = COMMON - {"expire_after", "force_update"} | {"command_topic", "retain", "optimistic"}
 KEYS = {
     "sensor": COMMON | {"options", "state_class", "unit_of_measurement", "suggested_display_precision"},
     "binary_sensor": COMMON | {"payload_on", "payload_off", "off_delay"},
-    "event": COMMON - {"expire_after", "force_update"} | {"event_types"},
     "image": COMMON - {"state_topic", "value_template", "device_class", "expire_after", "force_update"}
     | {"image_topic", "content_type", "image_encoding"},
+    "switch": CONTROL | {"payload_on", "payload_off", "state_on", "state_off"},
+    "number": CONTROL | {"command_template", "min", "max", "step", "mode", "unit_of_measurement"},
+    "select": CONTROL | {"command_template", "options"},
+    "update": CONTROL | {"payload_install", "title", "display_precision"},
+    "event": COMMON - {"expire_after", "force_update"} | {"event_types"},
+    "button": CONTROL - {"state_topic", "value_template"} | {"payload_press", "command_template"},
 }
+VALUELESS = {"image": ("image_topic",), "button": ("command_topic",)}
+"""Platforms whose values come from no state, and the topic that they need instead."""
 UNITS = {"duration": {"d", "h", "min", "s", "ms", "μs"}}
 BINARY_CLASSES = {"problem", "connectivity", "running", "motion", "occupancy"}
 TEMPLATES = SandboxedEnvironment(undefined=StrictUndefined)
@@ -91,14 +99,35 @@ class Entity:
                 before = before.lower()  # the state of a binary sensor is `on` or `off`
             self.value = self._value(render(self.config["value_template"], payload, before))
 
+    def command(self, value: Any = None) -> tuple[str, str]:
+        """Topic and payload that Home Assistant publishes when a person chooses a value, or presses."""
+        match self.config["platform"]:
+            case "switch":
+                payload = self.config["payload_on" if value else "payload_off"]
+            case "button" | "update":
+                payload = self.config["payload_press" if self.config["platform"] == "button" else "payload_install"]
+            case _:
+                payload = TEMPLATES.from_string(self.config["command_template"]).render(value=value)
+        return self.config["command_topic"], payload
+
     def _value(self, text: str) -> str | None:
         if text == "None":
             return None
-        if self.config["platform"] == "event":
-            if text:  # nothing is left out
+        match self.config["platform"]:
+            case "switch":
+                assert text in (self.config["state_on"], self.config["state_off"]), text
+                return text
+            case "number":
+                assert self.config["min"] <= float(text) <= self.config["max"], text
+                return text
+            case "event":
+                self.attributes = json.loads(text) if text else self.attributes
+                assert self.attributes == {} or self.attributes["event_type"] in self.config["event_types"]
+                return self.attributes.get("event_type")
+            case "update":
                 self.attributes = json.loads(text)
-                assert self.attributes["event_type"] in self.config["event_types"]
-            return str(self.attributes["event_type"]) if self.attributes else None
+                newest, here = self.attributes["latest_version"], self.attributes["installed_version"]
+                return "off" if newest == here else "on"
         if self.config["platform"] == "binary_sensor":
             assert text in (self.config.get("payload_on", "ON"), self.config.get("payload_off", "OFF")), text
         elif "options" in self.config and text not in self.config["options"]:
@@ -144,6 +173,7 @@ class Assistant:
             self._remove([key for key in self.entities if key[0] == topic])
             return
         content = _long(json.loads(text))
+        assert device_keys(content["device"]) <= DEVICE_KEYS
         assert content.keys() <= {"device", "origin", "components", *SHARED}, content.keys()
         device, origin = _long(content["device"]), _long(content["origin"])
         assert device["identifiers"]
@@ -173,16 +203,24 @@ class Assistant:
             self.removed.append(key)
 
 
+DEVICE_KEYS = {"identifiers", "name", "manufacturer", "sw_version", "configuration_url", "suggested_area"}
+
+
+def device_keys(device: dict[str, Any]) -> set[str]:
+    """The keys of a device by their long names."""
+    return set(_long(device))
+
+
 def _checked(config: dict[str, Any]) -> dict[str, Any]:
     """A component's configuration, if Home Assistant would take all of it."""
     assert config.keys() <= KEYS[config["platform"]], config.keys() - KEYS[config["platform"]]
-    of_image = config["platform"] == "image"
-    for key in ("unique_id", "name", *(("image_topic",) if of_image else ("state_topic", "value_template"))):
+    needed = VALUELESS.get(config["platform"], ("state_topic", "value_template"))
+    for key in ("unique_id", "name", *needed):
         assert isinstance(config[key], str), key
         assert config[key]
-    assert not set("+#") & set(config["image_topic" if of_image else "state_topic"])
+    assert not any(set("+#") & set(value) for key, value in config.items() if key.endswith("_topic"))
     assert config.get("qos", 0) in (0, 1, 2)
-    assert config.get("entity_category", "diagnostic") == "diagnostic"
+    assert config.get("entity_category", "diagnostic") == ("config" if "command_topic" in config else "diagnostic")
     assert config.get("availability_mode", "latest") in ("all", "any", "latest")
     for each in config["availability"]:
         assert each.keys() <= {"topic", "value_template", "payload_available", "payload_not_available"}
@@ -191,6 +229,9 @@ def _checked(config: dict[str, Any]) -> dict[str, Any]:
         assert config["expire_after"] > 0
     if config["platform"] == "binary_sensor":
         assert config.get("device_class", "problem") in BINARY_CLASSES
+        return config
+    if config["platform"] == "select":
+        assert config["options"]
         return config
     if config.get("device_class") == "enum" or "options" in config:
         assert config["device_class"] == "enum"

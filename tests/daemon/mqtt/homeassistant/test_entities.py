@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import RESERVED, Config
-from edgemeta.daemon.messages.records import ObjectChange
+from edgemeta.daemon.messages.records import EventMessage, ObjectChange
+from edgemeta.daemon.messages.stats import DeviceHealth
 from edgemeta.daemon.mqtt.homeassistant.entities import announcement, view_of
 from edgemeta.model.tasks import TaskName
 from tests.daemon.mqtt.homeassistant.assistant import Assistant, render
@@ -25,11 +26,16 @@ def config_of(cameras: dict[str, Any], **keys: Any) -> Config:
 
 
 def announced(
-    config: Config, task: TaskName = "classification", labels: tuple[str, ...] = ("cat", "dog")
+    config: Config,
+    task: TaskName = "classification",
+    labels: tuple[str, ...] = ("cat", "dog"),
+    models: tuple[str, ...] = (),
+    health: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     numbers = dict.fromkeys(config.cameras, {"age": 1} if task == "raw" else {})
     tasks = dict.fromkeys(config.cameras, task)
-    return announcement(view_of(config, dict.fromkeys(config.cameras, labels), tasks, numbers))
+    every = dict.fromkeys(config.cameras, labels)
+    return announcement(view_of(config, every, tasks, numbers, models, dict.fromkeys(config.cameras, "old"), health))
 
 
 @given(st.lists(names, min_size=1, max_size=5, unique=True), names)
@@ -37,7 +43,7 @@ def test_every_announcement_is_accepted_and_all_its_ids_differ(cameras: list[str
     config = config_of({name: {"source": "synthetic://"} for name in cameras}, device=device)
     assistant = Assistant()
     assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(announced(config)).encode())
-    assert len(assistant.entities) == 6 + 6 * len(cameras)
+    assert len(assistant.entities) == 8 + 10 * len(cameras)
 
 
 def test_ids_of_two_devices_differ_where_names_run_together() -> None:
@@ -45,7 +51,7 @@ def test_ids_of_two_devices_differ_where_names_run_together() -> None:
     for device, camera in (("a", "b_c"), ("a_b", "c"), ("a-b", "c")):
         content = announced(config_of({camera: {"source": "synthetic://"}}, device=device))
         assistant.hear(f"homeassistant/device/edgemeta-{device}/config", json.dumps(content).encode())
-    assert len(assistant.entities) == 36
+    assert len(assistant.entities) == 3 * (8 + 10)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,9 @@ def test_a_state_expires_after_three_of_its_longest_silences(
 
 def test_values_of_messages_that_are_sent_once_do_not_expire() -> None:
     components = announced(config_of({"a": {"source": "synthetic://"}}))["cmps"]
-    assert {key for key, component in components.items() if "expire_after" not in component} == {
+    kept = {key for key, each in components.items() if "expire_after" not in each and "command_topic" not in each}
+    assert kept == {
+        "event_a",
         "problem_a",
         "model_a",
         "swap",
@@ -130,10 +138,17 @@ def test_what_objects_did_is_an_event_unless_it_is_late_or_of_another_kind() -> 
     }
 
 
-def test_there_are_no_events_of_objects_where_none_is_followed() -> None:
-    config = config_of({"front": {"source": "synthetic://", "tracking": {"enabled": False}}})
-    assert "event_front" not in announced(config, "detection")["cmps"]
-    assert "event_front" not in announced(config_of({"front": {"source": "synthetic://"}}))["cmps"]
+def test_where_no_object_is_followed_events_are_changes_of_states_and_counts() -> None:
+    assistant = Assistant()
+    content = announced(config_of({"front": {"source": "synthetic://", "tracking": {"enabled": False}}}), "detection")
+    assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+    assert assistant.of("event_front").config["event_types"] == ["state", "appeared", "gone"]
+    event = dict.fromkeys(EventMessage.model_fields) | {"kind": "appeared", "label": "cat", "count": 1}
+    for historical, seen in ((True, None), (False, "appeared")):
+        payload = json.dumps({**event, "historical": historical})
+        assistant.hear("edgemeta/gate/front/event", payload.encode())
+        assert assistant.of("event_front").value == seen
+    assert assistant.of("event_front").attributes["label"] == "cat"
 
 
 BEFORE = ["unknown", "unavailable", "cat"]
@@ -165,7 +180,7 @@ def test_counts_of_objects_by_label_and_zone() -> None:
     zones = {"yard": YARD, "gate": YARD | {"labels": ["cat"]}}
     config = config_of({"front": {"source": "synthetic://", "zones": zones}})
     found = announced(config, "detection")["cmps"]
-    assert {key for key in found if "front" in key and found[key]["state_topic"].endswith("/state")} == {
+    assert {key for key in found if "front" in key and found[key]["state_topic"].endswith("front/state")} == {
         *("objects_front", "count_front.cat", "count_front.dog", "occupancy_front.yard", "occupancy_front.gate"),
         *("count_front.yard.cat", "count_front.yard.dog", "count_front.gate.cat"),
     }
@@ -229,6 +244,81 @@ def test_any_label_has_an_entity_with_its_count(labels: list[str]) -> None:
             assert shown == (["ON"] * len(labels) if kind.startswith("present") else [str(n) for n in counts.values()])
 
 
+ALL_HEALTH = tuple(DeviceHealth.model_fields)
+
+
+def test_names_for_people_have_any_letters_and_topics_and_keys_stay() -> None:
+    zones = {"yard": {**YARD, "name": "Hof"}, "gate": YARD}
+    config = config_of(
+        {"front": {"source": "synthetic://", "name": '玄関 "1"', "zones": zones}}, device_name="Büro: Kasten"
+    )
+    plain = announced(
+        config_of({"front": {"source": "synthetic://", "zones": {"yard": YARD, "gate": YARD}}}), "detection"
+    )
+    named = announced(config, "detection")
+    assert named["dev"]["name"] == "Büro: Kasten"
+    assert named["cmps"].keys() == plain["cmps"].keys()
+    found = {key: each["name"] for key, each in named["cmps"].items()}
+    assert found["count_front.yard.cat"] == '玄関 "1" Hof cat'
+    assert found["occupancy_front.gate"] == '玄関 "1" gate'
+    assert found["enabled_front"] == '玄関 "1" enabled'
+    for key, each in plain["cmps"].items():
+        assert {k: v for k, v in each.items() if k != "name"} == {
+            k: v for k, v in named["cmps"][key].items() if k != "name"
+        }
+
+
+@pytest.mark.parametrize(
+    ("keys", "url"),
+    [
+        ({}, None),
+        ({"web": {"enabled": True}}, None),
+        ({"web": {"enabled": True, "host": "0.0.0.0", "token": "0123456789abcdef"}}, None),
+        ({"web": {"enabled": True, "host": "192.0.2.7", "token": "0123456789abcdef"}}, "http://192.0.2.7:8480"),
+        ({"web": {"enabled": True, "host": "2001:db8::7", "token": "0123456789abcdef"}}, "http://[2001:db8::7]:8480"),
+        ({"homeassistant": {"configuration_url": "https://box.example/live"}}, "https://box.example/live"),
+    ],
+)
+def test_the_page_is_named_only_where_its_address_is_known(keys: dict[str, Any], url: str | None) -> None:
+    assert announced(config_of({"front": {"source": "synthetic://"}}, **keys))["dev"].get("configuration_url") == url
+
+
+def test_controls_send_the_commands_and_show_what_the_service_says() -> None:
+    cameras = {"front": {"source": "synthetic://"}, "own": {"source": "synthetic://", "model": "other"}}
+    content = announced(config_of(cameras), "detection", models=("new", "old"))
+    assistant = Assistant()
+    assistant.hear("homeassistant/device/edgemeta-gate/config", json.dumps(content).encode())
+
+    def sent(key: str, value: Any = None) -> tuple[str, Any]:
+        topic, payload = assistant.of(key).command(value)
+        return topic.removeprefix("edgemeta/gate/cmd/"), json.loads(payload)
+
+    assert sent("enabled_front", False) == ("set", {"camera": "front", "enabled": False})
+    assert sent("limit_front", 2.5) == ("set", {"camera": "front", "max_fps": 2.5})
+    assert sent("threshold_own", 0.25) == ("set", {"camera": "own", "score": 0.25})
+    assert sent("choice", "new") == ("model", {"model": "new"})
+    assert sent("choice_own", "new") == ("model", {"camera": "own", "model": "new"})
+    assert sent("update") == ("model", {"model": "old"})
+    assert (sent("reload"), sent("restart")) == (("reload", {}), ("restart", {}))
+    assert "choice_front" not in content["cmps"]
+    digests = {"model_sha256": "a" * 64, "available_sha256": "b" * 64}
+    said = {"enabled": False, "max_fps": 0.0, "score": None, "model": "new", **digests}
+    assistant.hear("edgemeta/gate/front/settings", json.dumps(said).encode())
+    shown = {key: assistant.of(key).value for key in ("enabled_front", "limit_front", "threshold_front", "choice")}
+    assert shown == {"enabled_front": "OFF", "limit_front": "0.0", "threshold_front": None, "choice": "new"}
+    assert assistant.of("update").value == "on"
+    assert assistant.of("update").attributes == {
+        "installed_version": "a" * 12,
+        "latest_version": "b" * 12,
+        "title": "new",
+    }
+
+
+def test_without_commands_there_are_no_controls() -> None:
+    config = config_of({"front": {"source": "synthetic://"}}, mqtt={"commands": False})
+    assert not [key for key, each in announced(config, models=("a",))["cmps"].items() if "command_topic" in each]
+
+
 def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_comes_from(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
     row = r"^\| `(\w+)` \| (camera|device|label|number|zone|zone and label) \| .+ \| `(\w+)` \|$"
@@ -246,7 +336,7 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
     )
     wanted = set()
     for task in tasks:
-        for key, component in announced(config_of(cameras), task)["cmps"].items():
+        for key, component in announced(config_of(cameras), task, models=("a",), health=ALL_HEALTH)["cmps"].items():
             kind, _, place = key.partition("_")
             names = {"cat": "label", "dog": "label", "age": "number", "0": "number"}
             levels = tuple(names.get(each, each) for each in place.split("."))
@@ -258,7 +348,8 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
                 ("front", "yard"): "zone",
                 ("front", "yard", "label"): "zone and label",
             }
-            topic = component.get("state_topic") or component["image_topic"]
+            places = ("state_topic", "image_topic", "command_topic")
+            topic = next(component[place] for place in places if place in component)
             wanted.add((kind, per[levels], topic.rpartition("/")[2]))
     assert rows == wanted
 
