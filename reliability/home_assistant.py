@@ -47,7 +47,7 @@ def service_keys(folder: Path) -> dict[str, Any]:
     save_square_detector(models / "squares.safetensors")
     save_square_detector(models / "other.safetensors", ("red", "green", "blue", "grey"))
     still = {"source": str(folder / "squares.png"), "fps": 5, "loop": True}
-    any_score = {"enter_score": 0.0, "leave_score": 0.0}
+    any_score = {"enter_score": 0.001, "leave_score": 0.001}
     yard = {"name": "Hof hinten", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
     return {
         "device": DEVICE,
