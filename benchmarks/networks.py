@@ -11,6 +11,8 @@ not matter for time. onnxruntime.quantization makes the int8 file (QDQ, per chan
 our model is imported from it, so it has the same integers; LiteRT's file is written from ours (tflite_graph.py).
 YOLOX-nano at 416 x 416 is a file of others (docs/test-data.md); MODEL is ours of it, made by `edgemeta import` and
 `edgemeta quantize`, FILE the TFLite int8 file of the same network. Our integers are compared with the reference's.
+A file of an attention network (--attention, such as timm_export.py's vit_tiny_patch16_224) has no TFLite form here:
+our model is quantized with ranges of drawn scenes, ONNX Runtime's file as above; both only for time.
 Writes results/networks.{json,md}; fails if an integer differs.
 """
 
@@ -31,10 +33,11 @@ import numpy as np
 from benchmarks.onnx_int8 import write_int8
 from benchmarks.result_file import write_json, write_markdown
 from benchmarks.tflite_graph import write_tflite
+from benchmarks.timm_networks import quantized
 from benchmarks.topologies import write_topology
 from edgemeta.model import reference
-from edgemeta.model.file import load
-from edgemeta.model.graph import Model
+from edgemeta.model.file import load, save
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.plugins.measure import random_image
 from edgemeta.plugins.registry import choose
 from edgemeta.toolchain.importer.import_network import import_network
@@ -88,6 +91,7 @@ def main() -> None:
     """Measure and write both files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--attention", type=Path, help="a float ONNX file of an attention network; nothing else is run")
     parser.add_argument("--yolox", type=Path, help="yolox_nano.onnx")
     parser.add_argument("--yolox-model", type=Path, help="our integer model of it")
     parser.add_argument("--tflite", type=Path, help="yolox_nano_int8.tflite")
@@ -128,6 +132,15 @@ def main() -> None:
 
 def entries(arguments: argparse.Namespace, folder: Path) -> Iterator[Entry]:
     """The networks to measure, with the files that have to be made."""
+    if arguments.attention is not None:
+        file, ours = arguments.attention, folder / "attention.safetensors"
+        int8 = write_int8(file, folder / "attention-int8.onnx")
+        found = import_network(file, folder / "attention-float.safetensors", Pixels(deviation=(255.0,))).model
+        assert isinstance(found, FloatModel)
+        model, _ = quantized(found)
+        save(model, ours)
+        yield Entry(file.stem, model, files(file, int8, ours, None))
+        return
     for title in arguments.networks:
         topology, classes = NETWORKS[title]
         file = write_topology(topology, folder, classes=classes)

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from edgemeta.model.layers import (
+    BatchNorm,
     Conv,
     GlobalAverage,
     LayerNorm,
@@ -19,7 +20,7 @@ from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.token_arithmetic import add, batch_norm, divide, expand, multiply, subtract
 from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.token_parts import concat, gather, pad, slice_of, split
-from edgemeta.toolchain.importer.values import Axes, Value
+from edgemeta.toolchain.importer.values import Axes, Map, Value
 from edgemeta.toolchain.importer.views import natural, permuted, plain, reshaped, view_of
 
 Convert = Callable[[Builder, Node], Value | tuple[Value, ...]]
@@ -171,19 +172,51 @@ def _normalized(build: Builder, view: Axes, axes: list[int], name: str, eps: flo
         source = seen.map
     else:
         source, seen = tokens_of(build, view, axes[0])
-    ones = np.ones(source.shape[2], np.float32)
-    made = build.add(LayerNorm(name, source.tensor, gamma=ones, beta=ones * 0, eps=eps, whole=whole))
-    return view_of(replace(seen, map=made))
+    return view_of(replace(seen, map=_layer_norm_of(build, source, name, eps, whole=whole)))
 
 
 def instance_norm(build: Builder, node: Node) -> Value:
-    """InstanceNormalization of one instance: GroupNorm of one group, whose factor and summand follow."""
-    view = read_view(build, node)
-    gamma, beta = build.required(node, 1).ravel(), build.required(node, 2).ravel()
-    if view.shape[:2] != (1, 1) or gamma.tolist() != [1.0] or beta.tolist() != [0.0]:
-        raise UnsupportedError(f"a normalization of {view.shape[1]} groups, expected one without factors")
-    axes = list(range(2, len(view.axes)))
-    return _normalized(build, view, axes, node.outputs[0], float(node.attributes.get("epsilon", 1e-5)))
+    """InstanceNormalization: of each channel of the one image."""
+    return _by_groups(build, node, read_view(build, node), float(node.attributes.get("epsilon", 1e-5)))
+
+
+def group_norm(build: Builder, node: Node) -> Value:
+    """GroupNormalization: of equal groups of channels; a factor and a summand for each group or channel."""
+    view, groups = read_view(build, node), int(node.attributes["num_groups"])
+    parted = reshaped(view, (1, groups, prod(view.shape) // groups))
+    if parted is None:
+        raise UnsupportedError(f"{groups} groups of a tensor of shape {view.shape}")
+    return _by_groups(build, node, parted, float(node.attributes.get("epsilon", 1e-5)))
+
+
+def _by_groups(build: Builder, node: Node, view: Axes, eps: float) -> Value:
+    """Each element of the second axis normalized by itself, then factors and summands for parts of the channels."""
+    name, shape = node.outputs[0], build.shape(node.inputs[0])
+    gamma, beta = (build.required(node, number).ravel() for number in (1, 2))
+    if view.shape[:2] == (1, 1):
+        made = replace(view := plain(build, view), map=_layer_norm_of(build, view.map, name, eps, whole=True))
+    else:
+        axes = range(2, len(view.axes))
+        source = map_with(build, view, [1], axes)
+        made = seen_as(_layer_norm_of(build, source, name, eps), view, [0, 1, *axes])
+    seen = reshaped(made, shape)
+    if seen is None:
+        raise UnsupportedError(f"a normalization of a tensor of shape {shape}")
+    if (gamma == 1).all() and not beta.any():
+        return view_of(seen)
+    source, seen = tokens_of(build, seen, 1)
+    channels = source.shape[2]
+    if channels % len(gamma):
+        raise UnsupportedError(f"{len(gamma)} factors for {channels} channels")
+    factor, summand = (float32(np.repeat(each, channels // len(each))) for each in (gamma, beta))
+    zero = np.zeros(channels, np.float32)
+    layer = BatchNorm(f"{name}.scaled", source.tensor, factor, summand, zero, zero + 1, 0.0)
+    return view_of(replace(seen, map=build.add(layer)))
+
+
+def _layer_norm_of(build: Builder, source: Map, name: str, eps: float, *, whole: bool = False) -> Map:
+    ones = np.ones(source.shape[2], np.float32)
+    return build.add(LayerNorm(name, source.tensor, gamma=ones, beta=ones * 0, eps=eps, whole=whole))
 
 
 def reduce_mean(build: Builder, node: Node) -> Value:
@@ -213,6 +246,7 @@ TOKENS: Mapping[str, Convert] = {
     "Flatten": reshape,
     "Gather": gather,
     "Gemm": linear,
+    "GroupNormalization": group_norm,
     "InstanceNormalization": instance_norm,
     "LayerNormalization": layer_norm,
     "MatMul": linear,

@@ -53,10 +53,10 @@ struct ElementGather {
   const int64_t *rows, *columns, *channels;
 };
 
-// Sums of `terms` products for each of `results` results of a head; padded: terms rounded up to whole blocks.
+// Sums of `terms` products for each of `results` results of a head.
 struct MatMul {
   View a, b, out;
-  int32_t heads, terms, results, padded;
+  int32_t heads, terms, results;
   bool transposed;
   Requantize requantize;
 };
@@ -73,7 +73,7 @@ struct Normalize {
   View in, out;
   bool whole;
   int64_t epsilon;
-  const int32_t *factors, *bias;  // [channels]
+  const int32_t *factors, *bias;  // [channels of whole blocks]
   Requantize requantize;
 };
 

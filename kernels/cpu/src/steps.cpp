@@ -136,9 +136,8 @@ Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const K
 Step make_matmul(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
                  std::shared_ptr<RequantizePlan> requantize, size_t& scratch) {
   const View a = tensors[layer.inputs[0]].view, b = tensors[layer.inputs[1]].view, out = written_by(layer, tensors);
-  const int32_t terms = a.channels / layer.groups, padded = (terms + kBlock - 1) / kBlock * kBlock;
-  const MatMul op{a,      b,      out, layer.groups, terms, out.channels / layer.groups,
-                  padded, layer.transposed, requantize->view()};
+  const MatMul op{a, b, out, layer.groups, a.channels / layer.groups, out.channels / layer.groups, layer.transposed,
+                  requantize->view()};
   scratch = std::max(scratch, kernels.matmul_scratch(op));
   return {layer.name, out.height,
           [op, requantize, run = kernels.matmul](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
@@ -160,6 +159,9 @@ Step make_softmax(const Layer& layer, const std::vector<Tensor>& tensors, const 
 Step make_normalize(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
                     std::shared_ptr<RequantizePlan> requantize) {
   auto numbers = std::make_shared<std::pair<std::vector<int32_t>, std::vector<int32_t>>>(layer.weights, layer.bias);
+  const size_t padded = size_t(tensors[layer.inputs[0]].view.blocks()) * kBlock;
+  numbers->first.resize(padded);
+  numbers->second.resize(padded);
   const Normalize op{tensors[layer.inputs[0]].view, written_by(layer, tensors), layer.whole,        layer.epsilon,
                      numbers->first.data(),         numbers->second.data(),     requantize->view()};
   return {layer.name, op.out.height,

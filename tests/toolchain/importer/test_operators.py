@@ -165,6 +165,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
         ),
         integers(1, 6, 9, 8),
     ),
+    "InstanceNormalization of channels": lambda n, x: n("InstanceNormalization", x, values(6), values(6)),
     "LayerNormalization as operations": lambda n, x: norm_of(n, tokens(n, x), 2),
     "MatMul of tokens": lambda n, x: n("MatMul", tokens(n, x), values(6, 5)),
     "MatMul of scores": lambda n, x: n(
@@ -371,6 +372,13 @@ def test_newer_operators(tmp_path: Path) -> None:
     assert largest_difference(nodes.write(tmp_path / "small.onnx", 18, (1, 3, 9, 8))) < 2e-6
 
 
+def test_groups(tmp_path: Path) -> None:
+    """GroupNormalization has a factor for each channel from opset 21 on."""
+    nodes = Nodes()
+    nodes("GroupNormalization", image(nodes), values(6), values(6), num_groups=2, epsilon=1e-3)
+    assert largest_difference(nodes.write(tmp_path / "small.onnx", 21, (1, 3, 9, 8))) < 2e-6
+
+
 def test_axes_that_are_named(tmp_path: Path) -> None:
     """Of opset 18: Pad and Resize have axes, the others stay."""
     nodes = Nodes()
@@ -390,7 +398,7 @@ def test_older_operators(tmp_path: Path) -> None:
 
 def test_every_operator_is_tried() -> None:
     tried = {name.split(",")[0].split()[0] for name in CASES}
-    assert set(OPERATORS) - tried == {"Mish", "Upsample"}
+    assert set(OPERATORS) - tried == {"GroupNormalization", "Mish", "Upsample"}
 
 
 def test_the_page_names_every_operator(repository: Path) -> None:

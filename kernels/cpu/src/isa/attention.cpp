@@ -1,4 +1,4 @@
-// Layers of attention: products of two tensors, softmax, normalization. Loops that compilers vectorize.
+// Layers of attention: softmax, normalization, constants. Loops that compilers vectorize.
 #include "finish.h"
 #include "table.h"
 
@@ -7,92 +7,69 @@ namespace {
 
 constexpr int64_t kSoftmaxHalf = 1 << 7;  // half of a unit of Softmax::multiplier
 
-// Bytes less their zero point, and zeros up to `padded`.
-inline void widen(const uint8_t* from, int32_t zero, int32_t count, int32_t padded, int16_t* to) {
-  for (int32_t i = 0; i < count; ++i) to[i] = static_cast<int16_t>(static_cast<Byte>(from[i]) - zero);
-  for (int32_t i = count; i < padded; ++i) to[i] = 0;
+}  // namespace
+
+namespace {
+
+constexpr int32_t kPowers = 1024;  // entries of a softmax's table that are kept between its two passes
+
+// floor(numerator / denominator) for whole numbers below 2**53, the quotient below 2**31: the product with the inverse
+// is at most one off, and the rest is exact.
+inline int32_t quotient(double numerator, double denominator, double inverse) {
+  const int32_t near = static_cast<int32_t>(numerator * inverse);
+  const double rest = numerator - near * denominator;
+  return near + (rest >= denominator) - (rest < 0);
 }
 
-inline int32_t dot(const int16_t* __restrict a, const int16_t* __restrict b, int32_t count) {
-  int32_t sum = 0;
-  for (int32_t i = 0; i < count; ++i) sum += a[i] * b[i];
+// Levels of some elements of a group, from their powers.
+inline void store_levels(const Softmax& op, const int32_t* powers, int32_t count, double half, uint8_t* out) {
+  const double whole = 2 * half, inverse = 1 / whole, multiplier = static_cast<double>(op.multiplier);
+  const int32_t wanted = op.hi - op.out.zero, zero = op.out.zero;
+  for (int32_t c = 0; c < count; ++c) {
+    const double level = powers[c] * multiplier + half;
+    const double most = wanted * whole;  // so that the quotient is small
+    out[c] = static_cast<uint8_t>(quotient(level < most ? level : most, whole, inverse) + zero);
+  }
+}
+
+inline int64_t load_powers(const Softmax& op, const uint8_t* in, int32_t greatest, int32_t count, int32_t* powers) {
+  uint32_t sum = 0;
+  for (int32_t c = 0; c < count; ++c) {
+    powers[c] = op.exponentials[greatest - static_cast<Byte>(in[c])];
+    sum += static_cast<uint32_t>(powers[c]);
+  }
   return sum;
 }
 
-// The second operand as int16 [heads][results of a head][terms], the terms of a sum beside each other.
-void arrange(const MatMul& op, const uint8_t* arena, int16_t* to) {
-  const View& b = op.b;
-  int32_t position = 0;
-  for (int32_t y = 0; y < b.height; ++y) {
-    for (int32_t x = 0; x < b.width; ++x, ++position) {
-      const uint8_t* pixel = arena + b.at(y, x);
-      for (int32_t h = 0; h < op.heads; ++h) {
-        int16_t* head = to + int64_t{h} * op.results * op.padded;
-        if (op.transposed) {
-          widen(pixel + h * op.terms, b.zero, op.terms, op.padded, head + int64_t{position} * op.padded);
-        } else {
-          const uint8_t* from = pixel + h * op.results;
-          for (int32_t d = 0; d < op.results; ++d)
-            head[int64_t{d} * op.padded + position] = static_cast<int16_t>(static_cast<Byte>(from[d]) - b.zero);
-        }
-      }
-    }
+inline int32_t greatest_of(const uint8_t* in, int32_t count) {
+  Byte greatest = static_cast<Byte>(in[0]);
+  for (int32_t c = 1; c < count; ++c) {
+    const Byte x = static_cast<Byte>(in[c]);
+    greatest = x > greatest ? x : greatest;
   }
-  if (op.transposed) return;
-  for (int64_t row = 0; row < int64_t{op.heads} * op.results; ++row)
-    for (int32_t i = op.terms; i < op.padded; ++i) to[row * op.padded + i] = 0;
+  return greatest;
 }
-
-inline int32_t sums_of(const MatMul& op) { return op.out.blocks() * kBlock; }
 
 }  // namespace
 
-size_t matmul_scratch(const MatMul& op) {
-  return (int64_t{op.heads} * op.results + 1) * op.padded * sizeof(int16_t) + sums_of(op) * sizeof(int32_t);
-}
-
-void matmul(const MatMul& op, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
-  int32_t* sums = reinterpret_cast<int32_t*>(scratch);
-  int16_t* row = reinterpret_cast<int16_t*>(sums + sums_of(op));
-  int16_t* right = row + op.padded;
-  arrange(op, arena, right);
-  memset(sums, 0, sums_of(op) * sizeof(int32_t));
-  for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < op.out.width; ++x) {
-      const uint8_t* a = arena + op.a.at(y, x);
-      uint8_t* out = arena + op.out.at(y, x);
-      for (int32_t h = 0; h < op.heads; ++h) {
-        widen(a + h * op.terms, op.a.zero, op.terms, op.padded, row);
-        const int16_t* head = right + int64_t{h} * op.results * op.padded;
-        for (int32_t n = 0; n < op.results; ++n)
-          sums[h * op.results + n] = dot(row, head + int64_t{n} * op.padded, op.padded);
-      }
-      for (int32_t block = 0; block < op.out.blocks(); ++block)
-        finish_one(op.requantize, block, load(sums + block * kBlock), out + block * kBlock);
-    }
-  }
-}
-
-// No result is below the zero point. Numerators are below 2**53, so that float64 gives their quotients rounded down
-// exactly.
+// No result is below the zero point. Numerators are below 2**53, so that float64 has them exactly.
 void softmax(const Softmax& op, uint8_t* arena, int32_t first, int32_t last) {
   const int32_t channels = op.out.channels / op.groups;
+  int32_t powers[kPowers];
   for (int32_t y = first; y < last; ++y) {
     for (int32_t x = 0; x < op.out.width; ++x) {
       const uint8_t* in = arena + op.in.at(y, x);
       uint8_t* out = arena + op.out.at(y, x);
       for (int32_t g = 0; g < op.groups; ++g, in += channels, out += channels) {
-        int32_t greatest = static_cast<Byte>(in[0]);
-        for (int32_t c = 1; c < channels; ++c) greatest = greater(greatest, static_cast<Byte>(in[c]));
+        const int32_t greatest = greatest_of(in, channels);
         int64_t sum = 0;
-        for (int32_t c = 0; c < channels; ++c) sum += op.exponentials[greatest - static_cast<Byte>(in[c])];
-        const double half = static_cast<double>(sum * kSoftmaxHalf), whole = 2 * half;
-        for (int32_t c = 0; c < channels; ++c) {
-          const int64_t power = op.exponentials[greatest - static_cast<Byte>(in[c])];
-          const double quotient = (static_cast<double>(power * op.multiplier) + half) / whole;
-          const int32_t wanted = op.hi - op.out.zero;
-          const int32_t level = quotient < wanted ? static_cast<int32_t>(quotient) : wanted;
-          out[c] = static_cast<uint8_t>(level + op.out.zero);
+        for (int32_t c = 0; c < channels; c += kPowers)
+          sum += load_powers(op, in + c, greatest, smaller(kPowers, channels - c), powers);
+        const double half = static_cast<double>(sum * kSoftmaxHalf);
+        for (int32_t c = 0; c < channels; c += kPowers) {
+          const int32_t count = smaller(kPowers, channels - c);
+          if (channels > kPowers) load_powers(op, in + c, greatest, count, powers);
+          store_levels(op, powers, count, half, out + c);
         }
       }
     }
@@ -123,32 +100,39 @@ inline void add_moments(const uint8_t* in, int32_t zero, int32_t channels, Momen
   moments.squares += squares;
 }
 
-struct Scaling {
-  int64_t root, half;
-  int32_t shift;
+constexpr int32_t kPixels = 16;  // that are normalized at a time
+
+// By what the elements of some pixels are scaled; numbers of 64 bits for each lane.
+struct Scalings {
+  int32_t root[kPixels], total[kPixels];
+  alignas(64) int64_t half[kPixels][kBlock], shift[kPixels][kBlock];
+
+  void set(int32_t p, const Moments& moments, int64_t count, int64_t epsilon) {
+    const int64_t squares = count * moments.squares - moments.total * moments.total + epsilon;
+    const int32_t by = (63 - __builtin_clzll(static_cast<uint64_t>(squares))) / 2;
+    const int64_t scaled = by >= 15 ? squares >> (2 * by - 30) : squares << (30 - 2 * by);
+    root[p] = static_cast<int32_t>(__builtin_sqrt(static_cast<double>((int64_t{1} << 62) / scaled)));
+    total[p] = static_cast<int32_t>(moments.total);
+    for (int i = 0; i < kBlock; ++i) {
+      half[p][i] = int64_t{1} << (by + 1);
+      shift[p][i] = by + 2;
+    }
+  }
 };
 
-inline Scaling scaling_of(const Moments& moments, int64_t count, int64_t epsilon) {
-  const int64_t squares = count * moments.squares - moments.total * moments.total + epsilon;
-  const int32_t half = (63 - __builtin_clzll(static_cast<uint64_t>(squares))) / 2;
-  const int64_t scaled = half >= 15 ? squares >> (2 * half - 30) : squares << (30 - 2 * half);
-  const int64_t root = static_cast<int64_t>(__builtin_sqrt(static_cast<double>((int64_t{1} << 62) / scaled)));
-  return {root, int64_t{1} << (half + 1), half + 2};
-}
-
-void normalize_pixel(const Normalize& op, const uint8_t* in, uint8_t* out, const Moments& moments, int64_t count,
-                     const Scaling& by) {
-  const int32_t channels = op.out.channels;
-  for (int32_t block = 0; block < op.out.blocks(); ++block) {
-    int32_t sums[kBlock] = {};
-    const int32_t begin = block * kBlock, present = smaller(kBlock, channels - begin);
-    for (int32_t i = 0; i < present; ++i) {
-      const int64_t away = count * (static_cast<Byte>(in[begin + i]) - op.in.zero) - moments.total;
-      const auto normal = static_cast<int32_t>((away * by.root + by.half) >> by.shift);
-      sums[i] = normal * op.factors[begin + i] + op.bias[begin + i];
-    }
-    finish_one(op.requantize, block, load(sums), out + begin);
-  }
+// Elements are N times an integer less the total, which fits int32 as N is at most 2**20.
+void normalize_pixels(const Normalize& op, const uint8_t* in, uint8_t* out, int32_t pixels, int32_t count,
+                      const Scalings& by) {
+  for (int32_t block = 0; block < op.out.blocks(); ++block)
+    with_stored_method(op.requantize, block, [&](const auto& finish, const auto& range) INLINE {
+      const I32x16 factors = load(op.factors + block * kBlock), bias = load(op.bias + block * kBlock);
+      for (int32_t p = 0; p < pixels; ++p) {
+        const I32x16 x = load_bytes(in + int64_t{p} * op.in.pixel + block * kBlock) - splat(op.in.zero);
+        const I32x16 away = x * splat(count) - splat(by.total[p]);
+        const I32x16 normal = multiply_shift(away, splat(by.root[p]), load(by.half[p]), load(by.shift[p]));
+        store_bytes(out + int64_t{p} * op.out.pixel + block * kBlock, finish(normal * factors + bias), range);
+      }
+    });
 }
 
 }  // namespace
@@ -156,18 +140,24 @@ void normalize_pixel(const Normalize& op, const uint8_t* in, uint8_t* out, const
 void normalize(const Normalize& op, uint8_t* arena, int32_t first, int32_t last) {
   const View& in = op.in;
   Moments whole;
-  const int64_t count = op.whole ? int64_t{in.height} * in.width * in.channels : in.channels;
+  const int32_t count = op.whole ? in.height * in.width * in.channels : in.channels;
   if (op.whole)
     for (int32_t y = 0; y < in.height; ++y)
       for (int32_t x = 0; x < in.width; ++x) add_moments(arena + in.at(y, x), in.zero, in.channels, whole);
-  for (int32_t y = first; y < last; ++y) {
-    for (int32_t x = 0; x < in.width; ++x) {
-      const uint8_t* pixel = arena + in.at(y, x);
-      Moments moments = whole;
-      if (!op.whole) add_moments(pixel, in.zero, in.channels, moments);
-      normalize_pixel(op, pixel, arena + op.out.at(y, x), moments, count, scaling_of(moments, count, op.epsilon));
+  Scalings by;
+  if (op.whole)
+    for (int32_t p = 0; p < kPixels; ++p) by.set(p, whole, count, op.epsilon);
+  for (int32_t y = first; y < last; ++y)
+    for (int32_t x = 0; x < in.width; x += kPixels) {
+      const int32_t pixels = smaller(kPixels, in.width - x);
+      const uint8_t* from = arena + in.at(y, x);
+      for (int32_t p = 0; p < pixels && !op.whole; ++p) {
+        Moments moments;
+        add_moments(from + int64_t{p} * in.pixel, in.zero, in.channels, moments);
+        by.set(p, moments, count, op.epsilon);
+      }
+      normalize_pixels(op, from, arena + op.out.at(y, x), pixels, count, by);
     }
-  }
 }
 
 void fill(const Fill& op, uint8_t* arena, int32_t first, int32_t last) {

@@ -3,6 +3,7 @@
 
 #include "finish_sum.h"
 #include "table.h"
+#include "weights.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
@@ -53,21 +54,24 @@ void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
 extern const Kernels kernels = {
 // name, lines, is_signed, weight_bytes, weight_group, span_group
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", Lines::down, false, 1, 4, 4,
+    "avx512vnni", Lines::down, false,
 #elif defined(EM_ISA_AVXVNNI)
-    "avxvnni", Lines::nearest, false, 1, 4, 4,
+    "avxvnni", Lines::nearest, false,
 #elif defined(EM_ISA_AVX2)
-    "avx2", Lines::nearest, false, 2, 2, 4,
+    "avx2", Lines::nearest, false,
 #elif defined(EM_ISA_I8MM)
-    "i8mm", Lines::integers, true, 1, 8, 16,
+    "i8mm", Lines::integers, true,
 #elif defined(EM_ISA_DOTPROD)
-    "dotprod", Lines::integers, true, 1, 4, 16,
+    "dotprod", Lines::integers, true,
 #elif defined(EM_ISA_NEON)
-    "neon", Lines::integers, true, 1, 16, 16,
+    "neon", Lines::integers, true,
 #else
     // Where floats have excess precision (x87), a line is not what the planner has proved.
-    "portable", FLT_EVAL_METHOD == 0 ? Lines::stepwise : Lines::none, false, 2, 1, 4,
+    "portable", FLT_EVAL_METHOD == 0 ? Lines::stepwise : Lines::none, false,
 #endif
+    sizeof(Weight),
+    kWeightGroup,
+    kSpanGroup,
     conv,
     conv_scratch,
 #if defined(EM_ISA_AVX2) && !defined(EM_ISA_AVXVNNI)
