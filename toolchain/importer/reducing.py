@@ -29,6 +29,7 @@ from edgemeta.toolchain.importer.elementwise import (
     two,
 )
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.taking import spread
 from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Map, Pixels, Rows, Value
 
 Kind: TypeAlias = Literal["mean", "sum", "max", "min", "norm"]
@@ -142,6 +143,21 @@ def local_response(build: Builder, node: Node) -> Value:
     return with_maps(view, (build.add(Product(name, (source.tensor, factors.tensor))),))
 
 
+def to_length_one(build: Builder, node: Node) -> Value:
+    """TFLite's L2_NORMALIZATION: the channels of each pixel, or a vector, divided by their length."""
+    value, name = build.value(node), node.outputs[0]
+    if not isinstance(value, Map | Pixels | Flat) or (isinstance(value, Flat) and value.shape[:2] != (1, 1)):
+        raise UnsupportedError(f"its input has the form {build.shape(node.inputs[0])}, expected channels or a vector")
+    source = maps_of(value)[0]
+    squares = build.add(Function(f"{name}.squares", source.tensor, "power", 2.0))
+    sums = build.add(Function(f"{name}.sum", _over_channels(build, squares, name, "sum").tensor, "clip", _LEAST, _MOST))
+    inverse = build.add(Function(f"{name}.inverse", sums.tensor, "power", -0.5))
+    factors = spread(build, inverse, f"{name}.factors", source.shape)
+    return with_maps(value, (build.add(Product(name, (source.tensor, factors.tensor))),))
+
+
+_LEAST, _MOST = 1e-6, float(np.finfo(np.float32).max)
+"""Least sum of squares that TFLite divides by, and a bound that no number reaches."""
 _LRN = (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
 
 

@@ -15,7 +15,7 @@ from edgemeta.model.layers import (
     real,
 )
 from edgemeta.model.layers.operator import covered
-from edgemeta.toolchain.importer import elementwise, rearranging, sizing
+from edgemeta.toolchain.importer import elementwise, rearranging, reducing, sizing
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import average_inside, nearest
@@ -52,6 +52,19 @@ def _activation(build: Builder, value: Value, name: str, kind: str) -> Value:
     if kind in _CLIPS:
         return elementwise.clipped(build, value, name, *_CLIPS[kind])
     return build.each(value, name, lambda final, source: Function(final, source.tensor, "tanh"))
+
+
+def gelu(build: Builder, node: Node) -> Value:
+    """GELU, exact or by tanh."""
+    kind = "tanh" if node.attributes.get("approximate", False) else "none"
+    return elementwise.gelu(build, replace(node, attributes={"approximate": kind}))
+
+
+def local_response(build: Builder, node: Node) -> Value:
+    """LOCAL_RESPONSE_NORMALIZATION: `radius` channels on each side, `alpha` of each square instead of of their mean."""
+    size = 2 * int(node.attributes["radius"]) + 1
+    given = {**node.attributes, "size": size, "alpha": size * node.attributes["alpha"]}
+    return reducing.local_response(build, replace(node, attributes=given))
 
 
 def conv(build: Builder, node: Node) -> Value:
