@@ -13,22 +13,26 @@ namespace {
 
 constexpr int32_t kPowers = 1024;  // entries of a softmax's table that are kept between its two passes
 
-// floor(numerator / denominator) for whole numbers below 2**53, the quotient below 2**31: the product with the inverse
-// is at most one off, and the rest is exact.
-inline int32_t quotient(double numerator, double denominator, double inverse) {
-  const int32_t near = static_cast<int32_t>(numerator * inverse);
-  const double rest = numerator - near * denominator;
-  return near + (rest >= denominator) - (rest < 0);
-}
+// Levels of some elements of a group, from their powers: x = power * multiplier / (2**8 sum) + 1/2, rounded down. As
+// computed it is off by less than kAbove: by 2**-44 for the two factors, below 256 = hi's most, and 2**-45 for the sum.
+// x is a multiple of 1 / (2**9 sum), and kAbove more never reaches the next one while that is at least 2 kAbove.
+constexpr double kAbove = 0x1p-44 + 0x1p-45;
+constexpr int64_t kMostSum = int64_t{1} << 33;
 
-// Levels of some elements of a group, from their powers.
-inline void store_levels(const Softmax& op, const int32_t* powers, int32_t count, double half, uint8_t* out) {
-  const double whole = 2 * half, inverse = 1 / whole, multiplier = static_cast<double>(op.multiplier);
+inline void store_levels(const Softmax& op, const int32_t* powers, int32_t count, int64_t sum, uint8_t* out) {
   const int32_t wanted = op.hi - op.out.zero, zero = op.out.zero;
+  if (sum > kMostSum) {
+    for (int32_t c = 0; c < count; ++c) {
+      const int64_t level = (powers[c] * op.multiplier + sum * kSoftmaxHalf) / (2 * sum * kSoftmaxHalf);
+      out[c] = static_cast<uint8_t>((level < wanted ? static_cast<int32_t>(level) : wanted) + zero);
+    }
+    return;
+  }
+  const double factor = static_cast<double>(op.multiplier) / static_cast<double>(2 * sum * kSoftmaxHalf);
+  const double start = 0.5 + kAbove, most = wanted + 0.5;
   for (int32_t c = 0; c < count; ++c) {
-    const double level = powers[c] * multiplier + half;
-    const double most = wanted * whole;  // so that the quotient is small
-    out[c] = static_cast<uint8_t>(quotient(level < most ? level : most, whole, inverse) + zero);
+    const double level = powers[c] * factor + start;
+    out[c] = static_cast<uint8_t>(static_cast<int32_t>(level < most ? level : most) + zero);
   }
 }
 
@@ -52,7 +56,7 @@ inline int32_t greatest_of(const uint8_t* in, int32_t count) {
 
 }  // namespace
 
-// No result is below the zero point. Numerators are below 2**53, so that float64 has them exactly.
+// No result is below the zero point.
 void softmax(const Softmax& op, uint8_t* arena, int32_t first, int32_t last) {
   const int32_t channels = op.out.channels / op.groups;
   int32_t powers[kPowers];
@@ -65,11 +69,10 @@ void softmax(const Softmax& op, uint8_t* arena, int32_t first, int32_t last) {
         int64_t sum = 0;
         for (int32_t c = 0; c < channels; c += kPowers)
           sum += load_powers(op, in + c, greatest, smaller(kPowers, channels - c), powers);
-        const double half = static_cast<double>(sum * kSoftmaxHalf);
         for (int32_t c = 0; c < channels; c += kPowers) {
           const int32_t count = smaller(kPowers, channels - c);
           if (channels > kPowers) load_powers(op, in + c, greatest, count, powers);
-          store_levels(op, powers, count, half, out + c);
+          store_levels(op, powers, count, sum, out + c);
         }
       }
     }
