@@ -60,7 +60,7 @@ def _names(value: object) -> object:
     """A list, or text with commas between the names."""
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) and part for part in parts):
-        raise ValueError("names of tensors, with commas between them")
+        raise ValueError("names of tensors or points, with commas between them")
     return tuple(parts)
 
 
@@ -127,6 +127,7 @@ class ImportSettings(Section):
     box_order: Literal["xywh", "yxhw"] | None = None
     point_layout: PointLayout | None = None
     point_unit: PointUnit | None = None
+    point_names: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = None
     score_threshold: Score | None = None
     overlap_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_objects: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
@@ -137,10 +138,11 @@ class ImportSettings(Section):
 
     def task_settings(self) -> TaskSettings:
         """What the outputs mean."""
-        names = ("task", "outputs", "decoding", "anchors", "strides", "box_order", "point_layout", "point_unit")
+        names = ("task", "outputs", "decoding", "anchors", "strides", "box_order")
+        points = ("point_layout", "point_unit", "point_names")
         limits = ("score_threshold", "overlap_threshold", "max_objects")
         labels = None if self.labels is None else labels_of(self.labels)
-        return TaskSettings(labels=labels, **self._given(*names, *limits))
+        return TaskSettings(labels=labels, **self._given(*names, *points, *limits))
 
     def _given(self, *names: str, **renamed: str) -> dict[str, Any]:
         keys = {**{name: name for name in names}, **renamed}

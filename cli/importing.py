@@ -50,6 +50,7 @@ FAR = 0.01
     "--point-layout", type=click.Choice(get_args(PointLayout)), help="Of keypoints: numbers of each. Default xy."
 )
 @click.option("--point-unit", type=click.Choice(get_args(PointUnit)), help="Of keypoints. Default pixels.")
+@click.option("--point-names", metavar="NAME,...", help="Of the points of objects. Default: the family's, or numbers.")
 @click.option("--name", help="Name of the model in messages and logs; default: that of the file.")
 @json_option
 @keeps_inputs("out")

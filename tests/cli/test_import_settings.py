@@ -40,6 +40,7 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         "box_order": "yxhw",
         "point_layout": "xys",
         "point_unit": "fraction",
+        "point_names": "nose, tail",
         "score_threshold": 0.25,
         "overlap_threshold": 0.6,
         "max_objects": 20,
@@ -49,7 +50,7 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         "mean: [1, 2, 3]\nstd: 255\ncolour: bgr\ncrop: letterbox\nfill: [114]\nalign: corner\nsize: 224x320\n"
         "labels: coco\ntask: detection\noutputs: [a, b, c]\ndecoding: ssd\n"
         "anchors:\n  - [[10, 14], [23, 27]]\n  - [[81, 82.5]]\nstrides: [8, [16, 16]]\nbox_order: yxhw\n"
-        "point_layout: xys\npoint_unit: fraction\n"
+        "point_layout: xys\npoint_unit: fraction\npoint_names: [nose, tail]\n"
         "score_threshold: 0.25\noverlap_threshold: 0.6\nmax_objects: 20\nname: yard\n"
     )
     settings = read_settings(NETWORK, None, options)

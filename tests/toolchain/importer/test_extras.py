@@ -12,7 +12,9 @@ from edgemeta.model.tasks import Detection, ObjectMasks, ObjectPoints
 from edgemeta.tasks.detection.boxes import Cells, cells_of
 from edgemeta.tasks.detection.extras import Extras, ExtrasReader
 from edgemeta.tasks.detection.outlines import outline
+from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.points import BLAZE_FACE, BLAZE_PALM, BLAZE_POSE, BODY, FACE
+from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from tests.toolchain.importer.float_results import as_integers, stand_in
 from tests.toolchain.importer.test_families import (
     LABELS,
@@ -104,6 +106,16 @@ def test_points_that_the_file_decodes_are_decoded_alike(
     wanted = made[0].astype(np.float64)
     points = wanted[:, 5:].reshape(len(wanted), count, -1)
     check(result.model, points[..., :2], points[..., 2] if scored else None)
+
+
+def test_points_get_names(tmp_path: Path) -> None:
+    names = TaskSettings(point_names=("a", "b", "c", "d"))
+    extras = task_of(imported(tmp_path, pose(4, 1, 0.5), names).model).extras
+    assert isinstance(extras, ObjectPoints)
+    assert extras.names == names.point_names
+    for write, count in ((pose(5, 1, 0.5), 5), (masked, 0)):
+        with pytest.raises(ImportedFileError, match=f"objects have {count} points, found 4 names for them"):
+            imported(tmp_path, write, names)
 
 
 def test_yunet_as_opencv_decodes_its_points(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgemeta.model.tasks import ObjectPoints
 from edgemeta.tasks.numbers import Float64, sigmoid
-from edgemeta.toolchain.importer.heads.ends import End
+from edgemeta.toolchain.importer.heads.ends import End, HeadError
 from edgemeta.toolchain.importer.heads.formula import Grid
 from edgemeta.toolchain.importer.heads.layouts import Part, Split
 from edgemeta.toolchain.importer.heads.points import named
@@ -69,6 +69,14 @@ def extras_of(
     if wanted is not None:
         return Extras(found, wanted) if width == len(wanted.names) * len(wanted.layout) else None
     return _masks(graph, width, found, [end for some in every for end in some])
+
+
+def with_names(extras: Extras | None, names: tuple[str, ...]) -> Extras:
+    """The extras with other names of their points. Raises HeadError where these do not fit."""
+    count = len(extras.points.names) if extras is not None and extras.points is not None else 0
+    if extras is None or extras.points is None or count != len(names):
+        raise HeadError(f"its objects have {count} points, found {len(names)} names for them (--point-names)")
+    return replace(extras, points=replace(extras.points, names=names))
 
 
 def _left(split: Split, ends: Sequence[End]) -> Part | None:

@@ -121,8 +121,6 @@ def _cells(_: tuple[int, int], splits: tuple[Split, ...]) -> tuple[Grid, ...] | 
 
 _MOST_FIRST = tuple(range(16, 0, -1))
 """Of one convolution with more anchors than are tried, the rest would be taken for labels."""
-_LANDMARKS = ObjectPoints(FACE, factor=0.1, unit="anchor")
-"""As the centres of the boxes of an SSD."""
 _BINS = (16, 17, 8, *range(2, 8), *range(9, 16), *range(18, 34))
 
 FAMILIES: tuple[Family, ...] = (
@@ -261,7 +259,6 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_ultra_face,
         labels=("face",),
-        points=_LANDMARKS,
     ),
     Family(
         "RetinaFace",
@@ -272,7 +269,7 @@ FAMILIES: tuple[Family, ...] = (
         is_by_ends=True,
         rule=_retina_face,
         labels=("face",),
-        points=_LANDMARKS,
+        points=ObjectPoints(FACE, factor=0.1, unit="anchor"),
     ),
     Family(
         "SCRFD",

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemeta.model.tasks import WITH_ANCHORS
 from edgemeta.toolchain.importer.heads.ends import End, HeadError
-from edgemeta.toolchain.importer.heads.extras import Extras, extras_of
+from edgemeta.toolchain.importer.heads.extras import Extras, extras_of, with_names
 from edgemeta.toolchain.importer.heads.families import FAMILIES, Family
 from edgemeta.toolchain.importer.heads.formula import Formula, Grid, read_formula
 from edgemeta.toolchain.importer.heads.layouts import Part, Split, listed
@@ -211,6 +211,8 @@ class _Finder:
             count -= 1
         levels = []
         extras = extras_of(self.probe, self.graph, family.points, splits, grids, self.grids)
+        if self.settings.point_names is not None:
+            extras = with_names(extras, self.settings.point_names)
         for i, (split, grid) in enumerate(zip(splits, grids, strict=True)):
             classes = split.classes
             if first:

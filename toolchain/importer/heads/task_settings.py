@@ -14,6 +14,7 @@ class TaskSettings:
 
     outputs: tensors of the file at which the network is cut. anchors: width and height in pixels of each anchor of each
     level; strides: pixels (x, y) from one cell to the next, of each level; both from the finest grid to the coarsest.
+    point_names: of the points of objects.
     """
 
     task: TaskName | None = None
@@ -28,3 +29,4 @@ class TaskSettings:
     max_objects: int | None = None
     point_layout: PointLayout = "xy"
     point_unit: PointUnit = "pixels"
+    point_names: tuple[str, ...] | None = None
