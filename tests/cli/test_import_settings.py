@@ -70,6 +70,7 @@ def test_options_and_yaml_say_the_same(tmp_path: Path) -> None:
         20,
         "xys",
         "fraction",
+        ("nose", "tail"),
     )
     assert (settings.size, settings.name) == ((224, 320), "yard")
 
