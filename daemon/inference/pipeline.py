@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.config.camera import TilesConfig
@@ -72,7 +73,8 @@ class Pipeline:
         self._loaded = self._wanted_loaded = loaded
         self._settings = self._wanted_settings = settings
         self._reader = reader_of(loaded.model, settings)
-        self._tracker = tracker_of(loaded.model)
+        self._object_ids = count(1)
+        self._tracker = tracker_of(loaded.model, self._object_ids)
         self._model_identity = _fields_of(loaded.identity)
         self._reporter = StateReporter(clock)
         self._clock = clock
@@ -192,7 +194,7 @@ class Pipeline:
             self._shape = ()
         self._loaded, self._settings = loaded, settings
         self._reader = reader_of(loaded.model, settings)
-        before, self._tracker = self._tracker, tracker_of(loaded.model, self._tracker)
+        before, self._tracker = self._tracker, tracker_of(loaded.model, self._object_ids, self._tracker)
         if self._tracker is not before:
             self._ended = before.end()
         self._model_identity = _fields_of(loaded.identity)

@@ -7,9 +7,10 @@ the greatest sum of overlaps are taken. Times and boxes are integers, so the sam
 everywhere; the order of the boxes of a frame does not matter.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -103,12 +104,12 @@ class Step(NamedTuple):
 
 
 class ObjectTracker:
-    """The objects of one camera. ids are 1, 2, 3 ... in the order in which objects are confirmed, none given twice."""
+    """The objects of one camera. They get the next of `ids` in the order in which they are confirmed, none twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._motion = Motion()
         self._tracks: list[Track] = []
-        self._ids = 0
+        self._ids = count(1) if ids is None else ids
 
     @property
     def tracks(self) -> list[Track]:
@@ -168,8 +169,7 @@ class ObjectTracker:
         """Confirm those objects of these rows that enough boxes agree on, in the order of rows."""
         found = [t for i, t in enumerate(self._tracks) if i in rows and t.id is None and t.strong >= rules.agree]
         for track in found:
-            self._ids += 1
-            track.id = self._ids
+            track.id = next(self._ids)
         return found
 
     def _drop(self, expected: Integers, rules: Rules, time_ms: int) -> tuple[Track, ...]:

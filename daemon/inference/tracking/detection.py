@@ -1,6 +1,7 @@
 """The state of a detection: its objects, followed from frame to frame, and how many there are; or counts alone."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from edgemeta.daemon.inference.readers.reading import Reading
@@ -26,11 +27,12 @@ class DetectionTracker:
     `agree` frames were seen, and each lasts at least `hold_ns` nanoseconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Iterator[int] | None = None) -> None:
+        """ids: of the objects; None: 1, 2, 3 ..."""
         self._labels: tuple[str, ...] | None = None
         self._ends_all = False
         self._counts = CountTracker()
-        self.objects = ObjectTracker()
+        self.objects = ObjectTracker(ids)
         self._lives: dict[Track, Life] = {}
         self._held = HeldCounts()
         self._frames = 0

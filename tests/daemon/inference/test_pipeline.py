@@ -15,7 +15,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline, picture_of
 from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
-from edgemeta.daemon.messages.records import Drops, FrameMessage
+from edgemeta.daemon.messages.records import Drops, FrameMessage, ObjectChange
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.file import load
@@ -23,11 +23,13 @@ from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Conv, TensorType
 from edgemeta.model.preprocess import Rectangle
 from edgemeta.model.prove import prove
-from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Rejection
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, Rejection
 from edgemeta.model.weights import FixedWeights
 from edgemeta.plugins.api import BackendError
 from edgemeta.plugins.reference.backend import BACKEND
 from edgemeta.tasks import tiles as tasks_tiles
+from rig.square_detector import square_detector, squares_picture
+from tests.daemon.conftest import colour_model
 
 NO_DROPS = {"superseded": 0, "failed": 0, "outbox": 0, "refused": 0, "stopped": 0}
 BGR = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0), "grey": (90, 90, 90)}
@@ -325,3 +327,45 @@ def test_more_tiles_than_pixels_are_refused(finds_light: Model) -> None:
 
 def test_every_overlap_of_the_config_can_be_cut() -> None:
     assert MAX_OVERLAP == tasks_tiles.MAX_OVERLAP
+
+
+def followed_by(*models: Model) -> tuple[Pipeline, list[tuple[str, int]]]:
+    """A pipeline that has seen a red square twice with each of these models; what the object did, and its id."""
+    loaded = [LoadedModel(each, "reference", BACKEND.compile(each, {})) for each in models]
+    pipeline = Pipeline(Identity("dev", "0" * 32), "front", loaded[0], CameraSettings(3, Rule(2, 3)), Clock())
+    changes = []
+    for number in range(2 * len(loaded)):
+        pipeline.set_model(loaded[number // 2])
+        frame = Frame(squares_picture({(1, 1): "red"}), number * 100_000_000)
+        result = pipeline.classify(CapturedFrame("front", number + 1, frame, 0), NO_DROPS, 0)
+        changes += [
+            (each.change.value, each.object.id) for each in result.updates.events if each.change and each.object
+        ]
+    return pipeline, changes
+
+
+def test_a_model_without_a_state_may_follow_one_with_a_state() -> None:
+    _, changes = followed_by(named(colour_model()), named(VECTOR), named(colour_model()))
+    assert changes == []
+
+
+def named(model: Model) -> Model:
+    return replace(model, digest="0" * 64)
+
+
+def test_an_object_goes_on_with_another_model_of_the_same_labels() -> None:
+    pipeline, changes = followed_by(named(square_detector()), named(square_detector()))
+    assert changes == [("begin", 1)]
+    assert [(each.change, each.sequence) for each in pipeline.end()] == [(ObjectChange.END, 4)]
+    assert pipeline.end() == ()
+
+
+VECTOR = replace(colour_model(), task=Embedding())
+
+
+@pytest.mark.parametrize("other", [square_detector(("red", "green", "blue", "white")), colour_model(), VECTOR])
+def test_an_object_ends_where_a_model_of_other_labels_or_another_task_follows(other: Model) -> None:
+    _, changes = followed_by(named(square_detector()), named(other), named(square_detector()))
+    assert changes[:2] == [("begin", 1), ("end", 1)]
+    begun = [number for change, number in changes if change == "begin"]
+    assert begun == list(range(1, len(begun) + 1))
