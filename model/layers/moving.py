@@ -224,7 +224,10 @@ class Rearrange(Moving):
         )
         require_between(self.rows, 0, axes, "rows")
         require_between(self.columns, 0, axes - self.rows, "columns")
-        return self._joined([self.sides[axis] for axis in self.order])
+        joined = self._joined([self.sides[axis] for axis in self.order])
+        for side in joined:
+            require_between(side, 1, MAX_SIDE, "a side of the output")
+        return joined
 
     def move(self, *values: Any, fill: float) -> Any:
         """As `Moving.move`."""

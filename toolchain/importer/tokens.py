@@ -14,6 +14,7 @@ from edgemeta.model.layers import (
     MatMul,
     Softmax,
 )
+from edgemeta.model.layers.operator import MAX_SIDE
 from edgemeta.toolchain.importer import windows
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
@@ -138,6 +139,8 @@ def softmax(build: Builder, node: Node) -> Value:
     near = [each for each in others if each not in far]
     near.sort(key=lambda each: -_strides(view, each))
     far.sort(key=lambda each: -_strides(view, each))
+    if prod(view.shape[each] for each in (*near, axis)) > MAX_SIDE:  # more channels than a map may have
+        far, near = [*far, *near], []
     order = [*far, *near, axis]
     source = map_with(build, view, far, [*near, axis])
     groups = source.shape[2] // view.shape[axis]

@@ -182,6 +182,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
     "Mul of scores": separable_attention,
     "Pad of tokens in front": lambda n, x: n("Pad", tokens(n, x), integers(0, 1, 0, 0, 2, 0), number(1)),
     "Softmax inside": lambda n, x: n("Relu", n("Softmax", x, axis=1)),
+    "Softmax of many tokens": lambda n, x: n("Relu", n("Softmax", n("MatMul", tokens(n, x), values(6, 1000)), axis=1)),
     "Softmax of rows": lambda n, x: n("Relu", n("Softmax", x, axis=2)),
     "Transpose of rows and channels": lambda n, x: n("Relu", n("Transpose", x, perm=[0, 2, 1, 3])),
     "Add of positions": lambda n, x: n("Add", tokens(n, x), values(1, 72, 6)),
