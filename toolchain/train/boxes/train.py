@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from edgemeta.model.callbacks import Report
 from edgemeta.model.float_file import load_float_model, save_float_model
 from edgemeta.model.zoo import find
-from edgemeta.toolchain.charts import require_matplotlib
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
 from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_unlabelled
 from edgemeta.toolchain.data.boxes.pictures import BoxedPictures, held_out_pictures
@@ -100,11 +99,10 @@ def train_boxes(
     chooses the best epoch; None: a fixed part of `data`. test: one that is only measured, at the end. name: of the
     model; None: that of the network and the data. fresh: delete the run in the folder before. report: called with one
     sentence for what is deleted. recipe: None: that of the command. Raises a ToolchainError, which is MissingExtraError
-    without PyTorch or matplotlib.
+    without PyTorch.
     """
     require_writable(out)
     require_torch()
-    require_matplotlib()
     import torch
 
     from edgemeta.toolchain.train.boxes.network import GridDesign
@@ -146,7 +144,12 @@ def _parts(data: Path, held_out: Path | None, test: Path | None, wishes: BoxWish
     """Raises DataError."""
     if wishes.unlabelled and wishes.teacher is None:
         raise DataError(f"{wishes.unlabelled[0]}: has pictures without boxes, expected a teacher that labels them")
-    given = open_boxed_pictures(data).without(wishes.without)
+    whole = open_boxed_pictures(data)
+    sources = sorted({each.source for each in whole.pictures} - {""})
+    for source in wishes.without:
+        if source not in sources:
+            raise DataError(f"{data}: has no source {source!r} to leave out, expected {', '.join(sources) or 'none'}")
+    given = whole.without(wishes.without)
     if held_out is None:
         training, validation = held_out_pictures(given, recipe.validation, recipe.seed, data)
     else:

@@ -185,6 +185,8 @@ def test_wishes_that_do_not_fit_are_refused(trained: tuple[Path, BoxResult, list
     save_float_model(replace(model, task=replace(model.task, labels=("a", "b"))), other)  # type: ignore[type-var]
     with pytest.raises(DataError, match=r"other.safetensors: knows none of the labels red, blue"):
         train(folder, folder / "test.npz", replace(SMALL, teacher=other), name="y")
+    with pytest.raises(DataError, match="has no source 'sqares' to leave out, expected squares"):
+        train(folder, folder / "squares.npz", replace(SMALL, without=("sqares",)), name="w")
     data = write_squares(folder / "cats.npz", 4, 3)
     np.savez(data, **dict(np.load(data)) | {"labels": np.array(["cat", "dog"])})
     with pytest.raises(DataError, match="has the label 'cat', expected those of the training pictures: red, blue"):
