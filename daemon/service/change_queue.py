@@ -171,7 +171,9 @@ class ChangeQueue:
             self._cancelled_reload = request.trigger if outcome.cancelled else None
         elif self._cancelled_reload is not None:
             trigger, self._cancelled_reload = self._cancelled_reload, None
-            if request.is_minor or not outcome.ok:
+            if request.is_minor:  # what it has set is newer than the reload
+                self._enqueue(_Request(lambda each: self._reload(each, True), (_no_answer,), trigger, _RELOAD))
+            elif not outcome.ok:
                 self.reload(trigger)
 
     def _take(self) -> _Request | None:
@@ -189,9 +191,9 @@ class ChangeQueue:
             self._service.parts.swaps.resume()  # requests newer than this one cancel it again
             return self._waiting.popleft()
 
-    def _reload(self, trigger: Trigger) -> ChangeResult:
+    def _reload(self, trigger: Trigger, keep_settings: bool = False) -> ChangeResult:
         self._watch.mark_current()
-        return reload(self._service.in_use.plan.path, self._service, trigger, self._before_swap)
+        return reload(self._service.in_use.plan.path, self._service, trigger, self._before_swap, keep_settings)
 
     def _swap_model(self, choose: Callable[[Plan], Plan]) -> ChangeResult:
         try:

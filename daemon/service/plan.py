@@ -98,10 +98,11 @@ def _as_config_error(path: Path, *kinds: type[Exception]) -> Iterator[None]:
         raise ConfigError(Mistake(str(path), 0, "", reason_of(error), "a config that can be used here")) from error
 
 
-def prepare(path: Path, running: Plan | None = None) -> Plan:
+def prepare(path: Path, running: Plan | None = None, keep_settings: bool = False) -> Plan:
     """Read a config file and load what it names. Raises ConfigError with all mistakes at once.
 
-    The models of a running plan are reused where model file and backend are the same.
+    The models of a running plan are reused where model file and backend are the same. keep_settings: whether its
+    settings stay, whatever the config says.
     """
     with _as_config_error(path, OSError, RecursionError, MemoryError):
         file = ConfigFile(path, Config)
@@ -109,16 +110,16 @@ def prepare(path: Path, running: Plan | None = None) -> Plan:
         if found is None:
             raise file.error(problems)
         config = resolved(found, path.parent)
-        plan = _plan(path, config, _kept(config, running), running, problems)
+        plan = _plan(path, config, _kept(config, running, keep_settings), running, problems)
         if plan is None:
             raise file.error(problems)
         return plan
 
 
-def _kept(config: Config, running: Plan | None) -> Settings:
+def _kept(config: Config, running: Plan | None, keeps: bool = False) -> Settings:
     """Return what the command `set` has set, as far as the running config, or this one at a start, keeps it."""
     if running is not None:
-        return running.settings if running.base.mqtt.keep_settings else {}
+        return running.settings if keeps or running.base.mqtt.keep_settings else {}
     return read_settings(config) if config.mqtt.keep_settings else {}
 
 

@@ -43,11 +43,15 @@ NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")
 
 
 def reload(
-    path: Path, service: Service, trigger: Trigger = "signal", before_swap: BeforeSwap = lambda: None
+    path: Path,
+    service: Service,
+    trigger: Trigger = "signal",
+    before_swap: BeforeSwap = lambda: None,
+    keep_settings: bool = False,
 ) -> ChangeResult:
-    """Read the config file again and apply it; the result is logged, too."""
+    """Read the config file again and apply it; the result is logged, too. keep_settings: as in `prepare`."""
     try:
-        plan = prepare(path, service.in_use.plan)
+        plan = prepare(path, service.in_use.plan, keep_settings)
     except ConfigError as error:
         log.error("the config was not reloaded; nothing changed:\n%s", error)
         wrong_model = next((each for each in error.mistakes if applies(Config, each.key) is Applies.AFTER_SWAP), None)

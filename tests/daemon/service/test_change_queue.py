@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgemeta.daemon.capture.camera import Camera
+from edgemeta.daemon.messages.commands import SetCommand
 from edgemeta.daemon.service.change_queue import WAITING, ChangeQueue
 from edgemeta.daemon.service.plan import Plan
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult
@@ -79,6 +80,25 @@ def test_a_newer_reload_cancels_a_swap_that_waits_for_its_frames(
     assert running.service.parts.swaps.results == {"swapped": 1, "rolled_back": 0, "refused": 0, "cancelled": 1}
     assert rig.reported.messages[:2] == ["changing", "model swap started"]
     assert rig.reported.messages[-1] == second.message
+
+
+def test_a_setting_interrupts_a_reload_which_goes_on_and_leaves_the_setting(
+    run_service: RunService, model_of: ModelOf, rig_of: RigOf
+) -> None:
+    running = run_service()
+    rig = rig_of(running)
+    rig.changes.start()
+    running.change(model=model_of("first"), swap={"shadow_frames": 10_000, "trial_frames": 1})
+    rig.reload()
+    wait_until(lambda: "shadow run" in (running.service.parts.swaps.description or ""), "the shadow run")
+    running.change(model=model_of("first"), swap={"shadow_frames": 1, "trial_frames": 1})
+    rig.changes.set_settings(lambda plan: {"front": SetCommand(max_fps=100.0)}, rig.outcomes.append)
+    interrupted, done = rig.wait(2)
+    assert interrupted.cancelled
+    assert done == ChangeResult(True, "settings: applied cameras.front.max_fps")
+    wait_until(lambda: running.serving == {"front": "first"}, "the model of the reload")
+    wait_until(lambda: rig.reported.messages[-1].startswith("config reloaded: applied model"), "the end of the reload")
+    assert running.service.in_use.plan.config.cameras["front"].max_fps == 100.0
 
 
 def test_equal_changes_that_wait_are_one_and_a_flood_is_bounded(run_service: RunService, rig_of: RigOf) -> None:

@@ -45,6 +45,23 @@ def test_from_ready_to_stopping(
     assert [message.split("\n")[0] for _, message in manager.messages].count("READY=1") == 1
 
 
+@pytest.mark.gate("3 s: the service starts twice")
+def test_a_restart_is_a_reload_to_the_manager(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, manager: ServiceManager
+) -> None:
+    """It has the same process; a service that says that it stops would have to end."""
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)), **manager.environment(watchdog=4.0))
+    ready = manager.wait("READY=1")
+    subscriber.wait("front/frame", 1)
+    subscriber.publish("edgemeta/test/cmd/restart", b"")
+    assert subscriber.wait("resp/restart")[0].json["outcome"] == "restarting"
+    changing = manager.wait("READY=1", after=manager.wait("RELOADING=1", after=ready))  # the check of the config
+    restarting = manager.wait("RELOADING=1", "MONOTONIC_USEC=", after=changing)
+    manager.wait("WATCHDOG=1", after=manager.wait("READY=1", after=restarting))
+    assert not [message for _, message in manager.messages if "STOPPING=1" in message]
+    assert daemon.stop() == 0
+
+
 def test_without_a_broker_and_without_a_camera_it_is_ready_and_fed(
     free_port: Any, write_config: Any, run_daemon: Any, manager: ServiceManager, tmp_path: Path
 ) -> None:
