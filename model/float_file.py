@@ -12,12 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from edgemeta.model.atomic_write import atomic_file
 from edgemeta.model.document import hints_of, read_value, task_from_document, task_to_document
@@ -64,7 +63,22 @@ def save_float_model(model: FloatModel, path: Path) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
-        file.write(save(tensors, metadata={"edgemeta": json.dumps(header, sort_keys=True)}))
+        _write(file, tensors, json.dumps(header, sort_keys=True))
+
+
+def _write(file: BinaryIO, tensors: Mapping[str, NDArray[Any]], document: str) -> None:
+    """The bytes that safetensors makes of float32 tensors, without holding them twice."""
+    entries: dict[str, object] = {"__metadata__": {"edgemeta": document}}
+    place = 0
+    for name in sorted(tensors):
+        after = place + tensors[name].nbytes
+        entries[name] = {"dtype": "F32", "shape": tensors[name].shape, "data_offsets": (place, after)}
+        place = after
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in sorted(tensors):
+        file.write(memoryview(tensors[name].reshape(-1)).cast("B"))
 
 
 def _entry(layer: FloatLayer, tensors: dict[str, NDArray[Any]]) -> dict[str, object]:

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import save, save_file
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.file import decode
 from edgemeta.model.float_file import is_float_model, load_float_model, save_float_model
 from edgemeta.model.float_reference import all_tensors, logits, network_input
-from edgemeta.model.graph import FloatModel
+from edgemeta.model.graph import INPUT, FloatModel
+from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
 
 
@@ -160,3 +162,17 @@ def test_damaged_files_raise_only_that_error(path: Path, data: st.DataObject) ->
     damaged.write_bytes(raw)
     with suppress(ModelError):  # and no other error
         load_float_model(damaged)
+
+
+def test_the_bytes_are_those_of_safetensors(tmp_path: Path) -> None:
+    """The file is written tensor by tensor; safetensors would need it whole in memory, twice."""
+    labels = ("Grünspecht", 'a "quoted" \\ one', "日")
+    layer = Conv("b ä", INPUT, weights=np.ones((3, 1, 1, 3), np.float32), bias=np.arange(3, dtype=np.float32))
+    dense = Dense("a", "b ä", weights=np.ones((3, 12), np.float32))
+    model = FloatModel("n", (2, 2, 3), (layer, dense), ("a",), Classification(labels), (0.0,), (1.0,), {"from": "ü\n"})
+    save_float_model(model, tmp_path / "net.safetensors")
+    with safe_open(tmp_path / "net.safetensors", framework="np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        wanted = save(tensors, metadata=file.metadata())
+    assert (tmp_path / "net.safetensors").read_bytes() == wanted
+    assert load_float_model(tmp_path / "net.safetensors").labels == labels

@@ -3,7 +3,6 @@
 A float network becomes a float model, for `quantize`; one that the file stores in integers becomes a model that runs.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from edgemeta.toolchain.importer.self_check import difference
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
 from edgemeta.toolchain.importer.tflite_file import is_tflite, read_tflite
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
+from edgemeta.toolchain.known.download import digest_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def import_network(
         if usual is not None:
             notes = (*notes, f"pixels, as usual for the family where no option says otherwise: {pixels.text()}")
     _check_pixels(path, pixels, network.input_shape[1])
-    provenance = {"imported": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    provenance = {"imported": path.name, "sha256": digest_of(path)}
     model: FloatModel | Model
     if imported.quantized:
         kept = imported.with_parts(found.layers, found.parts)
@@ -134,6 +134,8 @@ def _read(
     answered, is_choice = (whole, False) if settings.task == "raw" else without_answers(whole)
     network, heads = recognize(answered, settings, path)
     imported = build_network(network, operators, path)
+    if not imported.quantized:
+        network = replace(network, constants={})  # the layers have them
     found = meaning(imported, heads, settings, network.labels, is_choice, path)
     return network, imported, found, heads.family.pixels if heads else None
 

@@ -3,6 +3,7 @@
 `onnxslim` folds constants, batch norms and no-operations first, so that the rest sees few kinds of nodes.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.folding import with_known_shapes
 from edgemeta.toolchain.importer.heads.ends import require_tensors
-from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Network, Node, Quantization
+from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, Network, Node, Quantization
 from edgemeta.toolchain.importer.onnx_input import ImageInput, image_input
+from edgemeta.toolchain.importer.onnx_weights import skeleton_of, take_weights
 from edgemeta.toolchain.importer.other_forms import QuantizedFormError
 from edgemeta.toolchain.importer.patterns import with_patterns
 from edgemeta.toolchain.importer.qdq import take_out
@@ -40,7 +42,12 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
         raise MissingExtraError(f"importing ONNX needs {error.name}: install edgemeta[import]") from None
     try:
         length = path.stat().st_size
-        proto = onnx.load(str(path)) if length <= MAX_BYTES else None
+        skeleton = skeleton_of(path) if length <= MAX_BYTES else None
+        if skeleton is not None:
+            proto = onnx.load_from_string(skeleton.data)
+            onnx.load_external_data_for_model(proto, str(path.parent))
+        else:
+            proto = onnx.load(str(path)) if length <= MAX_BYTES else None
     except OSError as error:
         raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:  # noqa: BLE001 (protobuf and onnx raise anything on damaged files)
@@ -52,9 +59,10 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     stored = of_metadata({each.key: each.value for each in proto.metadata_props})
     image = image_input(proto, path, size, stored.size)
     _set_outputs(proto, path, outputs)
+    weights = take_weights(proto, path, skeleton.places if skeleton else {})
     try:
         slim, quantization, is_wide = in_child(lambda: _slim(proto, image), _MEMORY + 16 * length, _SECONDS)
-        plain = _plain(onnx.load_from_string(slim), image)
+        plain = _plain(onnx.load_from_string(slim), image, weights)
     except Exception as error:  # noqa: BLE001 (as above)
         raise ImportedFileError(f"{path}: the network is not consistent ({_one_line(error)})") from None
     if isinstance(quantization, str):
@@ -113,11 +121,11 @@ def _set_outputs(proto: Any, path: Path, outputs: tuple[str, ...]) -> None:
         proto.graph.output.extend(made)
 
 
-def _plain(proto: Any, image: ImageInput) -> Network:
+def _plain(proto: Any, image: ImageInput, weights: Mapping[str, Array]) -> Network:
     import onnx
 
     graph = proto.graph
-    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    constants = {**weights} | {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
     nodes = []
     for each in graph.node:
         attributes = {item.name: _value(onnx.helper.get_attribute_value(item)) for item in each.attribute}

@@ -277,13 +277,18 @@ def blocks(build: Builder, source: Map, name: str, block: int) -> Map:
 
 def gemm(build: Builder, node: Node) -> Value:
     """Gemm and MatMul by a constant: a dense layer, its weights in the order H, W, C."""
-    weight = build.required(node, 1).astype(np.float64)
-    if weight.ndim != 2 or node.attributes.get("transA", 0):
-        raise UnsupportedError(f"a matrix of {weight.ndim} axes, expected [1, inputs] by a constant matrix")
-    rows = (weight if node.attributes.get("transB", 0) else weight.T) * node.attributes.get("alpha", 1.0)
-    given = build.constant(node, 2)
+    rows, given = rows_of(build, node), build.constant(node, 2)
     bias = None if given is None else given.ravel() * node.attributes.get("beta", 1.0)
     return dense(build, build.flat(node), node.outputs[0], rows, bias)
+
+
+def rows_of(build: Builder, node: Node) -> NDArray[Any]:
+    """Weights [outputs, inputs] of Gemm and MatMul by a constant."""
+    weight, factor = build.required(node, 1), node.attributes.get("alpha", 1.0)
+    if weight.ndim != 2 or node.attributes.get("transA", 0):
+        raise UnsupportedError(f"a matrix of {weight.ndim} axes, expected [1, inputs] by a constant matrix")
+    rows: NDArray[Any] = weight if node.attributes.get("transB", 0) else weight.T
+    return rows if factor == 1 else rows.astype(np.float64) * factor
 
 
 def dense(build: Builder, value: Flat | Joined, name: str, rows: NDArray[Any], bias: NDArray[Any] | None) -> Flat:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import Float32
 from edgemeta.toolchain.importer.network import Network
+from edgemeta.toolchain.importer.onnx_weights import skeleton_of
 from edgemeta.toolchain.importer.tflite_file import is_tflite
 
 Runtime = Callable[[Float32], Mapping[str, NDArray[Any]]]
@@ -27,7 +28,14 @@ class _OnnxRuntime:
         import onnx
         import onnxruntime
 
-        proto = onnx.load(str(path))
+        path, skeleton = path.resolve(), skeleton_of(path)
+        proto = onnx.load_from_string(skeleton.data) if skeleton else onnx.load(str(path))
+        for tensor in proto.graph.initializer:
+            if skeleton is not None and tensor.name in skeleton.places:  # the runtime reads it from the file
+                start, end = skeleton.places[tensor.name]
+                tensor.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", path.name), ("offset", start), ("length", end - start)):
+                    tensor.external_data.add(key=key, value=str(value))
         made = {name for node in proto.graph.node for name in node.output}
         self._names = [name for name in network.outputs if name in made]
         known = {each.name for each in proto.graph.output}
@@ -35,6 +43,7 @@ class _OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
         self._session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
         (self._input,) = (each for each in self._session.get_inputs())
         self._order = network.input_order

@@ -18,6 +18,7 @@ from edgemeta.model.layers.operator import MAX_SIDE
 from edgemeta.toolchain.importer import windows
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.rearranging import rows_of
 from edgemeta.toolchain.importer.token_arithmetic import add, batch_norm, divide, expand, multiply, subtract
 from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.token_parts import concat, gather, pad, slice_of, split
@@ -70,10 +71,7 @@ def linear(build: Builder, node: Node) -> Value:
         if node.op == "Gemm" or build.is_constant(node, 0):
             raise UnsupportedError("a constant times a tensor, expected the tensor first")
         return _matmul(build, node)
-    weight = build.required(node, 1).astype(np.float64)
-    if weight.ndim != 2 or node.attributes.get("transA", 0):
-        raise UnsupportedError(f"a matrix of {weight.ndim} axes, expected a constant matrix of two")
-    rows = (weight if node.attributes.get("transB", 0) else weight.T) * node.attributes.get("alpha", 1.0)
+    rows = rows_of(build, node)
     given = build.constant(node, 2) if node.op == "Gemm" else None
     bias = None
     if given is not None:

@@ -38,7 +38,7 @@ def place_of(file: RemoteFile) -> Path:
 def is_cached(file: RemoteFile) -> bool:
     """Whether a file is in the cache, whole and unchanged."""
     place = place_of(file)
-    return place.is_file() and place.stat().st_size == file.size and _digest(place) == file.sha256
+    return place.is_file() and place.stat().st_size == file.size and digest_of(place) == file.sha256
 
 
 def fetched(file: RemoteFile, report: Progress) -> Path:
@@ -141,7 +141,7 @@ def _read(answer: HTTPResponse) -> bytes:
 
 def _require(part: Path, file: RemoteFile, address: str) -> None:
     """Raise KnownNetworkError, and delete what was downloaded, unless it is the file."""
-    found = _digest(part)
+    found = digest_of(part)
     if found != file.sha256:
         part.unlink()
         raise KnownNetworkError(
@@ -149,7 +149,8 @@ def _require(part: Path, file: RemoteFile, address: str) -> None:
         )
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, in hex. Raises OSError."""
     with path.open("rb") as content:
         state = hashlib.sha256()
         while chunk := content.read(_CHUNK):

@@ -280,11 +280,7 @@ class Tail:
 
     def __init__(self, graph: Network, ends: Sequence[str]) -> None:
         self.graph = graph
-        with np.errstate(invalid="ignore"):  # numbers of damaged files
-            self._fixed: dict[str, NDArray[Any]] = {
-                name: value.astype(np.float64) if value.dtype.kind == "f" else value
-                for name, value in graph.constants.items()
-            }
+        self._fixed: dict[str, NDArray[Any]] = {}
         self.nodes: list[Node] = []
         self._room = MAX_TOGETHER
         behind = set(ends)
@@ -292,13 +288,23 @@ class Tail:
             if any(name in behind for name in node.outputs):
                 continue  # an end itself
             shape = graph.shapes.get(node.inputs[0]) if node.inputs else None
-            if node.op.upper() == "SHAPE" and shape is not None and node.inputs[0] not in self._fixed:
+            if node.op.upper() == "SHAPE" and shape is not None and node.inputs[0] not in graph.constants:
                 self._fixed[node.outputs[0]] = np.array(shape, np.int64)
             elif any(name in behind for name in node.inputs):
                 behind.update(node.outputs)
+                self._read(node)
                 self.nodes.append(node)
-            elif all(not name or name in self._fixed for name in node.inputs):
+            elif all(not name or name in self._fixed or name in graph.constants for name in node.inputs):
+                self._read(node)
                 self._keep(node, self._fixed)
+
+    def _read(self, node: Node) -> None:
+        """Note the constants that a node has among its inputs."""
+        for name in node.inputs:
+            value = self.graph.constants.get(name)
+            if value is not None and name not in self._fixed:
+                with np.errstate(invalid="ignore"):  # numbers of damaged files
+                    self._fixed[name] = value.astype(np.float64) if value.dtype.kind == "f" else value
 
     def run(self, values: Mapping[str, Array], before: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """All tensors [...] that follow from values [...] of ends, in order, those included.
