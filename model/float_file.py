@@ -78,7 +78,7 @@ def _write(file: BinaryIO, tensors: Mapping[str, NDArray[Any]], document: str) -
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
     for name in sorted(tensors):
-        file.write(memoryview(tensors[name].reshape(-1)).cast("B"))
+        file.write(tensors[name].reshape(-1).view(np.uint8).data)
 
 
 def _entry(layer: FloatLayer, tensors: dict[str, NDArray[Any]]) -> dict[str, object]:

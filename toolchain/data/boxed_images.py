@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.data.copies import picture_digests
+from edgemeta.toolchain.data.labelled_images import first_places
 from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of
 from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
@@ -181,6 +182,6 @@ def _renumbered(
         raise DataError(
             f"{path}: the class {unknown[0]!r} is no label of the model, expected {', '.join(labels)[:200]}"
         )
-    places = {label: number for number, label in enumerate(labels)}
+    places = first_places(labels)
     renumbered: NDArray[np.int64] = np.array([places.get(label, -1) for label in own], np.int64)[classes]
     return renumbered

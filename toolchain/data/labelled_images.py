@@ -1,7 +1,7 @@
 """Labelled images for a network that is there: at any size, one at a time, with the network's own class numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -74,7 +74,7 @@ def in_labels(
     y: NDArray[np.integer], own: tuple[str, ...], labels: tuple[str, ...], source: Path, report: Report
 ) -> NDArray[np.int64]:
     """Classes y [N], of names `own`, as places [N] in `labels`. source, report: as `open_images`. Raises DataError."""
-    places = {label: number for number, label in enumerate(labels)}
+    places = first_places(labels)
     unknown = [own[number] for number in np.unique(y).tolist() if own[number] not in places]
     if unknown:
         raise DataError(f"{source}: the class {unknown[0]!r} is no label of the model, expected {some_of(labels, 20)}")
@@ -83,6 +83,11 @@ def in_labels(
         report(f"{source}: lacks classes of the model: {some_of(missing, 20)}")
     matched: NDArray[np.int64] = np.array([places.get(label, -1) for label in own])[y]
     return matched
+
+
+def first_places(labels: Sequence[str]) -> dict[str, int]:
+    """Where each name is first among labels; those of one name count as one."""
+    return {label: number for number, label in reversed(list(enumerate(labels)))}
 
 
 def network_pixels(

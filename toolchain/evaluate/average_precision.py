@@ -14,7 +14,7 @@ found.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.data.labelled_images import first_places
 
 LEAST_SCORE = 0.01
 """Objects that score less are not looked for: they hardly change the mean, and take time."""
@@ -60,7 +61,9 @@ class Precision:
 def mean_average_precision(found: Sequence[Sequence[Object]], wanted: BoxedImages) -> Precision:
     """Of the objects found in each image, best first, beside its boxes."""
     rows = []
-    numbers = {label: number for number, label in enumerate(wanted.labels)}
+    numbers = first_places(wanted.labels)
+    same = np.array([numbers[label] for label in wanted.labels], np.int64)
+    wanted = replace(wanted, classes=same[wanted.classes])
     objects = [_Found.of(some, numbers) for some in found]
     for number, label in enumerate(wanted.labels):
         boxes = int((_plain(wanted) & (wanted.classes == number)).sum())

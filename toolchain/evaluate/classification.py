@@ -15,7 +15,7 @@ from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import Session
 from edgemeta.tasks.classification import logits_of, scores, unknown
-from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels
+from edgemeta.toolchain.data.labelled_images import LabelledImages, first_places, network_pixels
 from edgemeta.toolchain.evaluate.confidence import calibration_error
 
 
@@ -132,7 +132,10 @@ def _rejections(logits: NDArray[Any], classes: NDArray[np.integer], labelled: ND
 def _evaluation(
     logits: NDArray[Any], classes: NDArray[np.integer], labels: tuple[str, ...], error: float | None
 ) -> Evaluation:
-    right = logits.argmax(axis=1) == classes
+    places = first_places(labels)
+    same = np.array([places[label] for label in labels])
+    classes = same[classes]
+    right = same[logits.argmax(axis=1)] == classes
     counts = np.bincount(classes, minlength=len(labels))
     hits = np.bincount(classes[right], minlength=len(labels))
     found = np.flatnonzero(counts).tolist()

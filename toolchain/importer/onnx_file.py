@@ -40,14 +40,15 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
         import onnxslim  # noqa: F401 (the child needs it)
     except ImportError as error:
         raise MissingExtraError(f"importing ONNX needs {error.name}: install edgemeta[import]") from None
+    proto: Any = None
     try:
         length = path.stat().st_size
         skeleton = skeleton_of(path) if length <= MAX_BYTES else None
         if skeleton is not None:
             proto = onnx.load_from_string(skeleton.data)
             onnx.load_external_data_for_model(proto, str(path.parent))
-        else:
-            proto = onnx.load(str(path)) if length <= MAX_BYTES else None
+        elif length <= MAX_BYTES:
+            proto = onnx.load(str(path))
     except OSError as error:
         raise ImportedFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:  # noqa: BLE001 (protobuf and onnx raise anything on damaged files)

@@ -66,7 +66,7 @@ def _add_images(proto: Any, image: Any) -> bool:
     import onnx
 
     readers = [node for node in proto.graph.node if image.name in node.input]
-    constants = onnx_constants(proto)
+    constants = onnx_constants(proto, largest=1)  # the number of the axis
     for node in readers:
         given = [list(each.ints) for each in node.attribute if each.name == "axes"]
         given += [constants[name].ravel().tolist() for name in node.input[1:] if name in constants]

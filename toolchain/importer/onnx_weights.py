@@ -59,7 +59,9 @@ def _graph(data: mmap.mmap, start: int, end: int, places: dict[str, tuple[int, i
         inside = list(_fields(data, first, last))
         name = next((data[a:b].decode() for n, _, a, b in inside if n == _NAME), "")
         raw = [(a, b) for n, _, a, b in inside if n == _RAW and b - a >= LEAST_TENSOR]
-        if len(raw) == 1 and name and name not in places:
+        if name in places:
+            raise ValueError("two tensors of one name")
+        if len(raw) == 1 and name:
             places[name] = raw[0]
             parts.append(_encoded(_INITIALIZER, b"".join(data[c:b] for n, c, _, b in inside if n != _RAW)))
         else:

@@ -7,6 +7,7 @@ what remains.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -73,11 +74,12 @@ def in_qdq_form(proto: Any) -> None:
         _Rewriter(proto).run()
 
 
-def onnx_constants(proto: Any) -> dict[str, Array]:
-    """The constants of a graph [...], by name."""
+def onnx_constants(proto: Any, largest: float = inf) -> dict[str, Array]:
+    """The constants of a graph [...] of at most so many elements, by name."""
     import onnx
 
-    found = {each.name: onnx.numpy_helper.to_array(each) for each in proto.graph.initializer}
+    stored = (each for each in proto.graph.initializer if prod(each.dims) <= largest)
+    found = {each.name: onnx.numpy_helper.to_array(each) for each in stored}
     for node in proto.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             found[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)

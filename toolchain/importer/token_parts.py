@@ -12,6 +12,7 @@ from edgemeta.model.layers import (
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.taking import require_size
 from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.values import Axes, Pixels, Value
 from edgemeta.toolchain.importer.views import natural, permuted, plain, view_of
@@ -46,6 +47,7 @@ def pad(build: Builder, node: Node) -> Value:
     if node.attributes.get("mode", "constant") != "constant" or len(axes) != 1 or min(amounts) < 0:
         raise UnsupportedError(f"amounts {amounts}, expected those of one axis, none below 0")
     source = in_one_row(build, tokens_of(build, view, axes[0])[0])
+    require_size((1, source.shape[1], source.shape[2] + sum(amounts)))
     number = 0.0 if fill is None or not fill.size else float(fill.reshape(()))
 
     def constant(count: int) -> list[str]:

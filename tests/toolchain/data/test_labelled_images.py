@@ -13,8 +13,9 @@ from edgemeta.model.graph import Preprocessing
 from edgemeta.model.layers import TensorType
 from edgemeta.model.preprocess import preprocess
 from edgemeta.plugins.pictures import read_picture
-from edgemeta.toolchain.data.labelled_images import network_pixels, open_images
+from edgemeta.toolchain.data.labelled_images import in_labels, network_pixels, open_images
 from edgemeta.toolchain.errors import DataError
+from edgemeta.toolchain.evaluate.classification import _evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +107,14 @@ def test_a_folder_of_one_class_can_be_measured(class_folder: Path, said: list[st
         (class_folder / label).rmdir()
     keep: Callable[[str], None] = said.append
     assert open_images(class_folder, ("car", "boat"), keep).y.tolist() == [0, 0, 0, 0]
+
+
+def test_labels_of_one_name_count_as_one() -> None:
+    """As ImageNet's two cranes."""
+    labels = ("car", "crane", "tram", "crane")
+    matched = in_labels(np.array([0, 1, 1]), ("tram", "crane"), labels, Path("data"), lambda text: None)
+    assert matched.tolist() == [2, 1, 1]
+    logits = np.eye(4, dtype=np.int64)[[2, 3, 0]]  # the second crane is right
+    found = _evaluation(logits, np.array([2, 3, 1]), labels, None)
+    assert found.top1 == pytest.approx(2 / 3)
+    assert [(each.label, each.images, each.right) for each in found.recalls] == [("crane", 2, 1), ("tram", 1, 1)]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,14 @@ def test_nothing_to_find() -> None:
     assert mean_average_precision([[]], empty) == Precision(0, 0, (), 1)
     wanted = boxed([(0, 0, (0, 0, 10, 10))], 1)
     assert mean_average_precision([[]], wanted).at_half == 0
+
+
+def test_labels_of_one_name_count_as_one() -> None:
+    """As ImageNet's two cranes: whichever of them a box has, an object of the name takes it."""
+    boxes = [(0, 0, (1.0, 1.0, 9.0, 9.0)), (0, 1, (20.0, 20.0, 30.0, 30.0)), (1, 2, (5.0, 5.0, 8.0, 8.0))]
+    cups = [Object("cup", 0.9, (1, 1, 9, 9)), Object("cup", 0.8, (20, 20, 30, 30))]
+    found = [cups, [Object("key", 0.7, (5, 5, 8, 8))]]
+    twice = replace(boxed(boxes, 2), labels=("cup", "cup", "key"))
+    precision = mean_average_precision(found, twice)
+    assert (precision.at_half, precision.mean) == (1.0, 1.0)
+    assert [(each.label, each.boxes) for each in precision.labels] == [("cup", 2), ("key", 1)]

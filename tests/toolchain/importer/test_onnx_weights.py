@@ -62,6 +62,15 @@ def test_damaged_files_are_left_to_the_parser(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("everything_is_large")
+def test_two_weights_of_one_name_are_left_to_the_parser(tmp_path: Path) -> None:
+    proto = onnx.load(written(tmp_path))
+    largest = max(proto.graph.initializer, key=lambda each: len(each.raw_data))
+    proto.graph.initializer.append(largest)
+    onnx.save(proto, tmp_path / "twice.onnx")
+    assert skeleton_of(tmp_path / "twice.onnx") is None
+
+
+@pytest.mark.usefixtures("everything_is_large")
 def test_constants_of_one_number_take_no_memory(tmp_path: Path) -> None:
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     half = helper.make_tensor("v", floats, [1], [0.5])
