@@ -81,6 +81,8 @@ def import_network(
         pixels = replace(usual or one_channel, **pixels)
         if usual is not None:
             notes = (*notes, f"pixels, as usual for the family where no option says otherwise: {pixels.text()}")
+    if not imported.quantized:
+        network = replace(network, constants={})  # the layers have them
     _check_pixels(path, pixels, network.input_shape[1])
     provenance = {"imported": path.name, "sha256": digest_of(path)}
     model: FloatModel | Model
@@ -134,8 +136,6 @@ def _read(
     answered, is_choice = (whole, False) if settings.task == "raw" else without_answers(whole)
     network, heads = recognize(answered, settings, path)
     imported = build_network(network, operators, path)
-    if not imported.quantized:
-        network = replace(network, constants={})  # the layers have them
     found = meaning(imported, heads, settings, network.labels, is_choice, path)
     return network, imported, found, heads.family.pixels if heads else None
 
