@@ -10,6 +10,7 @@ it made with ONNX Runtime or LiteRT itself. A file that REFUSED names is refused
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,7 +86,9 @@ def imported(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": complaint.strip().splitlines()[-1].removeprefix("Error: ").replace(f"{path}: ", ""), **cost}
     found = json.loads(outcome)
     task = found["task"] + (f" ({found['decoding']})" if "decoding" in found else "")
-    return {"task": task, "int8": found["quantized"], "difference": found.get("difference"), **cost}
+    families = [re.fullmatch(r"recognized (.+): decoding .+", note) for note in found["notes"]]
+    family = next((each[1] for each in families if each), None)
+    return {"task": task, "family": family, "int8": found["quantized"], "difference": found.get("difference"), **cost}
 
 
 def summary(rows: list[Row]) -> str:

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import figures, json_schema, key_table, layer_table, option_table
+from tools import figures, import_table, json_schema, key_table, layer_table, option_table
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
     "docs/backends.md": layer_table.replaced,
     "docs/commands.md": option_table.replaced,
     "docs/configuration.md": key_table.replaced,
+    "docs/import.md": import_table.replaced,
 }
 
 

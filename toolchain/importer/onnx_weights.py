@@ -115,7 +115,8 @@ def _encoded(number: int, content: bytes) -> bytes:
 def take_weights(proto: Any, path: Path, places: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
     """Make inputs of the large constants that only layers with weights read; give all others of `places` their bytes.
 
-    Returns these constants [...], by name: views of the file. So are large constants of one number (ConstantOfShape), which need no memory here.
+    Returns these constants [...], by name: views of the file. So are large constants of one number (ConstantOfShape),
+    which need no memory here.
     """
     import onnx
 
