@@ -51,6 +51,7 @@ def pad(build: Builder, node: Node) -> Value:
     number = 0.0 if fill is None or not fill.size else float(fill.reshape(()))
 
     def constant(count: int) -> list[str]:
+        require_size((1, source.shape[1], count))
         values = np.full((1, source.shape[1], count), number, np.float32)
         return [build.add(Constant(f"{node.outputs[0]}.constant", source.tensor, values=values)).tensor] * bool(count)
 
