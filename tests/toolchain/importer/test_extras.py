@@ -205,13 +205,15 @@ def test_masks_are_sums_of_prototypes(tmp_path: Path) -> None:
         np.testing.assert_allclose(corners, np.clip(outline(some) * 4, 0, SIDE), atol=0.05)
 
 
-def test_what_nothing_explains_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("op", ["Tanh", "Div"])
+def test_what_nothing_explains_is_left_out(op: str, tmp_path: Path) -> None:
     """Coefficients without prototypes, and numbers that go through a function that is not that of points."""
 
     def write(net: Network) -> list[str]:
-        ends = grids(net, (8, 16), 64, LABELS, 6)
-        kinds = ("Identity", "Sigmoid", "Tanh")
-        return [net.node(kind, end) for each in ends for kind, end in zip(kinds, each, strict=True)]
+        made = []
+        for box, classes, rest in grids(net, (8, 16), 64, LABELS, 6):
+            made += [box, net.node("Sigmoid", classes), net.node(op, rest, *([number(net, 0)] if op == "Div" else []))]
+        return made
 
     for each in (raw((8, 16), 64, LABELS, 6, sigmoids=(1,)), write):
         result = imported(tmp_path, each)

@@ -60,7 +60,8 @@ def extras_of(
         return None
     found = tuple(part for part in parts if part)
     (width,) = widths
-    read = _Reader(probe, grids, found, candidates).points(width)
+    with np.errstate(all="ignore"):  # a file may compute anything
+        read = _Reader(probe, grids, found, candidates).points(width)
     if read is not None:
         return Extras(found, read)
     for part, some in zip(found, candidates, strict=True):
