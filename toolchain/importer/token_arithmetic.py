@@ -16,7 +16,7 @@ from edgemeta.model.layers import (
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.taking import taken
+from edgemeta.toolchain.importer.taking import require_size, taken
 from edgemeta.toolchain.importer.token_maps import in_one_row, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.values import Axes, Value
 from edgemeta.toolchain.importer.views import plain, view_of
@@ -87,6 +87,7 @@ def spread(build: Builder, name: str, view: Axes, shape: Sequence[int]) -> Axes:
         if view.shape[axis] != 1 or wanted == 1:
             continue
         thin, seen = tokens_of(build, view, axis)
+        require_size((*thin.shape[:2], wanted))
         wide = taken(build, thin, f"{name}.spread", (None, None, np.zeros(wanted)))
         others = [each for each in range(len(shape)) if each != axis]
         view = seen_as(wide, seen, [*others, axis], [*seen.shape[:axis], wanted, *seen.shape[axis + 1 :]])
