@@ -166,7 +166,7 @@ def test_a_clip_and_a_detection(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.search(r"^frame +\d+  2 red, 1 blue  ", ended.stdout, re.MULTILINE)
     assert re.search(r"^red +\d+ objects$", ended.stdout, re.MULTILINE)
-    assert re.search(r"^event +\d+  (red|blue) appeared: ", ended.stdout, re.MULTILINE)
+    assert re.search(r"^event +\d+  red \d: begin$", ended.stdout, re.MULTILINE)
     assert "model squares (" in ended.stdout
     missing = subprocess.run(
         [*EDGEMETA, "demo", "--model", "none.safetensors"], capture_output=True, text=True, cwd=tmp_path, check=False

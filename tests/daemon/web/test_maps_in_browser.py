@@ -30,7 +30,7 @@ return found.map((each) => [each.title, parseFloat(each.style.left), parseFloat(
 @pytest.mark.gate("8 s: a service with a browser")
 def test_a_map_of_labels_and_points_lie_over_the_picture(serve: Any, look: Any, tmp_path: Path) -> None:
     picture = np.zeros((40, 80, 3), np.uint8)
-    picture[:, :40], picture[:, 40:] = (0, 0, 255), (0, 255, 0)
+    picture[:, :40], picture[:, 40:] = (128, 0, 255), (128, 255, 0)
     cv2.imwrite(str(tmp_path / "picture.png"), picture)
     save(colour_map_model(Segmentation(("red", "green"))), tmp_path / "map.safetensors")
     points = Keypoints(("nose",), "xys", "fraction")

@@ -29,4 +29,4 @@ def test_a_network_of_usual_size_equals_onnx_runtime(name: str, tmp_path: Path) 
 @LONG
 def test_yolox_nano_equals_onnx_runtime(shared_data: Path) -> None:
     """A network that nobody here made."""
-    assert largest_difference(shared_data / "networks" / "yolox_nano.onnx") < LIMIT
+    assert largest_difference(shared_data / "networks" / "yolox_nano.onnx", deviation=64.0) < LIMIT / 4

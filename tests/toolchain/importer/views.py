@@ -24,10 +24,13 @@ def expected(path: Path, image: Float32) -> list[NDArray[Any]]:
     return outputs
 
 
-def largest_difference(path: Path, size: tuple[int, int] | None = None) -> float:
-    """Between the imported network and ONNX Runtime on a random image, as a share of the output's range."""
+def largest_difference(path: Path, size: tuple[int, int] | None = None, deviation: float = 1.0) -> float:
+    """Between the imported network and ONNX Runtime on a random image, as a share of the output's range.
+
+    deviation: of the image's numbers, about that of the pixels that the network takes.
+    """
     graph, imported = import_onnx(path, size)
-    image = np.random.default_rng(0).normal(0, 1, graph.input_shape).astype(np.float32)
+    image = np.random.default_rng(0).normal(0, deviation, graph.input_shape).astype(np.float32)
     found, shares = run(imported, image), []
     for name, wanted in zip(graph.outputs, expected(path, image), strict=True):
         got = found[name]

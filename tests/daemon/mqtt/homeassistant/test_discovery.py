@@ -130,10 +130,14 @@ def test_removed_entities_disappear_after_a_restart(
     assert sorted(key for _, key in home.assistant.removed) == [
         "confidence_gone",
         "dropped_gone",
+        "enabled_gone",
+        "event_gone",
+        "limit_gone",
         "model_gone",
         "problem_gone",
         "rate_gone",
         "state_gone",
+        "threshold_gone",
     ]
     assert (TOPIC, "state_front") in home.assistant.entities
     second.stop()
