@@ -1,12 +1,15 @@
 """Classifications quantized by scheme `auto` beside NNCF's default: how many pictures keep the float network's label.
 
     python benchmarks/quantized_networks.py --network NAME=FILE.onnx ... --mean M --scale S --calibrate FOLDER \
-        --test FOLDER [--keep]
+        --test FOLDER [--head FOLDER] [--keep]
 
 All networks take R, G, B pixels, (pixel - mean) / scale. 100 pictures calibrate, 500 others are compared, both evenly
 chosen from folders of pictures and prepared as `quantize` does it (centre crop). NNCF quantizes the ONNX file with the
 same pictures by its default, for OpenVINO, which also runs it; without these packages its column is empty. Times are of
 `quantize` and of `nncf.quantize`, elapsed and of all cores; set OPENBLAS_NUM_THREADS=1, as the command line does.
+
+--head: give each network a last linear layer of its own for the labels of this folder, fitted to its pictures
+(linear_head.py); the test pictures are of the same labels.
 
 --keep: write the results.
 """
@@ -26,6 +29,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from benchmarks.linear_head import write_with_head
 from benchmarks.result_file import RESULTS, GrowingResult
 from edgemeta.model.file import load
 from edgemeta.model.float_file import load_float_model
@@ -41,7 +45,7 @@ COMMAND = (
     "python benchmarks/quantized_networks.py --network NAME=FILE.onnx ... --mean M --scale S --calibrate FOLDER "
     "--test FOLDER"
 )
-CALIBRATE, TEST = 100, 500
+CALIBRATE, TEST, HEAD = 100, 500, 1500
 Pictures = list[NDArray[np.float32]]
 """As an ONNX network takes them, [1, 3, H, W] each."""
 
@@ -54,6 +58,7 @@ def main() -> None:
     parser.add_argument("--scale", required=True, help="as --mean")
     parser.add_argument("--calibrate", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--head", type=Path, help="labelled pictures for a last layer of the network's own")
     parser.add_argument("--keep", action="store_true", help="write into benchmarks/results")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -62,6 +67,7 @@ def main() -> None:
         written = GrowingResult("quantized_networks", COMMAND, results, {}, ("network",), lambda run: run["network"])
         for each in arguments.network:
             title, _, file = each.partition("=")
+            title += "" if arguments.head is None else f", head for {arguments.head.parent.name}"
             run = {"network": title} | measured(Path(file), arguments, folder)
             print(run, flush=True)
             written.add(run, {}, table)
@@ -71,9 +77,9 @@ def main() -> None:
 def measured(onnx: Path, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The figures of one network."""
     source, out = folder / "float.safetensors", folder / "int8.safetensors"
-    mean, scale = (tuple(map(float, each.split(","))) for each in (arguments.mean, arguments.scale))
-    pixels = Pixels(mean=mean, deviation=scale, colour="rgb", crop="center")
-    import_network(onnx, source, pixels, TaskSettings(task="classification"), name=onnx.stem)
+    if arguments.head is not None:
+        onnx = headed(onnx, arguments, folder)
+    import_network(onnx, source, pixels_of(arguments), TaskSettings(task="classification"), name=onnx.stem)
     model = load_float_model(source)
     calibrate, test = (
         PreparedImages(model, Calibration(path, count).frames(print))
@@ -89,6 +95,26 @@ def measured(onnx: Path, arguments: argparse.Namespace, folder: Path) -> dict[st
     ours_says = {"same_label": same(found, wanted), "choice": ours.made.model.provenance["choice"]}
     data = [channels_first(calibrate.real(each)) for each in calibrate]
     return {"pictures": len(wanted)} | ours_says | spent | of_nncf(onnx, data, pictures, wanted)
+
+
+def headed(onnx: Path, arguments: argparse.Namespace, folder: Path) -> Path:
+    """The network with a last layer for the labels of --head."""
+    source, out = folder / "float.safetensors", folder / "head.onnx"
+    import_network(onnx, source, pixels_of(arguments), TaskSettings(task="classification"), name=onnx.stem)
+    model = load_float_model(source)
+    pictures, labels = [], []
+    for number, place in enumerate(sorted(each for each in arguments.head.iterdir() if each.is_dir())):
+        images = PreparedImages(model, Calibration(place, HEAD // 10).frames(print))
+        pictures += [channels_first(images.real(image)) for image in images]
+        labels += [number] * len(images)
+    write_with_head(onnx, pictures, labels, out)
+    return out
+
+
+def pixels_of(arguments: argparse.Namespace) -> Pixels:
+    """How pictures become numbers."""
+    mean, scale = (tuple(map(float, each.split(","))) for each in (arguments.mean, arguments.scale))
+    return Pixels(mean=mean, deviation=scale, colour="rgb", crop="center")
 
 
 def channels_first(image: NDArray[np.float32]) -> NDArray[np.float32]:
