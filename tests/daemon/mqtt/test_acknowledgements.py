@@ -48,6 +48,7 @@ def connect(make_link: Any, network: MqttProxy, **keys: Any) -> Any:
     return link
 
 
+@pytest.mark.gate("7 s: deadlines that pass")
 @pytest.mark.parametrize("swallowed", [3, 25, 120])
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 def test_messages_whose_acknowledgements_are_swallowed_are_sent_again(

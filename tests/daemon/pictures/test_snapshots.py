@@ -31,6 +31,7 @@ def noise(tmp_path: Path) -> dict[str, Any]:
     return {"source": str(tmp_path / "noise.png"), "fps": 20, "loop": True}
 
 
+@pytest.mark.gate("3 s: a service with a broker")
 def test_pictures_come_at_their_interval_and_are_retained_where_the_config_says_so(
     broker: Any, subscriber: Any, make_subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_picture_that_fits_at_no_size_is_left_out_and_that_is_said_once(
     assert subscriber.on("front/snapshot") == []
 
 
+@pytest.mark.gate("3 s: a service with a broker")
 def test_pictures_of_an_outage_are_dropped_and_frames_are_not(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
 ) -> None:
@@ -143,6 +145,7 @@ def test_an_event_s_picture_shows_its_best_object(
     assert not green[-1]
 
 
+@pytest.mark.gate("3 s: a service with a broker")
 def test_a_reload_switches_pictures_on_and_off(
     broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, noise: dict[str, Any]
 ) -> None:

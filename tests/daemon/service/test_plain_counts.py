@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from edgemeta.daemon.messages.channels import COUNT, Topics
 from rig.square_detector import save_square_detector, write_squares
 from rig.waiting import wait_until
 from tests.daemon.conftest import Subscriber
 
 
+@pytest.mark.gate("4 s: a service with a broker")
 def test_each_label_and_zone_has_its_number_and_it_is_retained(
     broker: Any, make_subscriber: Any, write_config: Callable[..., Path], run_daemon: Any, tmp_path: Path
 ) -> None:

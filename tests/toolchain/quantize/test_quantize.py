@@ -46,6 +46,7 @@ def test_quantize(files: tuple[Path, Path, Path], scheme: str) -> None:
     assert isinstance(model.provenance["float_sha256"], str)
 
 
+@pytest.mark.gate("7 s: a network is quantized twice")
 def test_the_same_input_gives_the_same_bytes(files: tuple[Path, Path, Path]) -> None:
     source, data, out = files
     first = quantize(source, out, AutoScheme(Calibration(data)))
@@ -81,6 +82,7 @@ def test_held_out_images_fit_a_temperature_and_change_nothing_else(
     assert encode(bare) == encode(network)
 
 
+@pytest.mark.gate("6 s: a network is quantized")
 def test_held_out_images_without_a_mistake_leave_room_for_one(
     files: tuple[Path, Path, Path], tmp_path: Path, pixels: Any
 ) -> None:
