@@ -71,7 +71,7 @@ class Clip:
             self._frames.append(np.asarray(cv2.resize(gray, size), np.uint8))
         assert camera.process is not None
         assert camera.process.stdin is not None
-        self._out = camera.process.stdin.buffer  # type: ignore[attr-defined]
+        self._out = camera.process.stdin
         self._fps, self._ended = fps, threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()

@@ -31,7 +31,7 @@ class RtspCamera:
         self._rate = rate
         self._prefix = prefix
         self._clients = ["shared" if shared else "own", *([] if drawn else ["stdin"])]
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -53,9 +53,9 @@ class RtspCamera:
         description = [self.host, self.port, width, height, self._rate, *self._clients]
         command = [*self._prefix, "/usr/bin/python3", str(SERVER), *map(str, description)]
         frames = subprocess.PIPE if "stdin" in self._clients else None
-        self.process = subprocess.Popen(command, stdin=frames, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdin=frames, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
-        if self.process.stdout.readline() != "ready\n":
+        if self.process.stdout.readline() != b"ready\n":
             raise RigError(f"no RTSP server (Debian packages {NEEDS})")
 
     def kill(self) -> None:
