@@ -13,15 +13,7 @@ from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
 from edgemeta.model.graph import Align, Crop
 from edgemeta.model.prove_preprocessing import COLOURS, is_colour
-from edgemeta.model.tasks import (
-    MAX_CANDIDATES,
-    MAX_SCORE,
-    MIN_SCORE,
-    Decoding,
-    PointLayout,
-    PointUnit,
-    TaskName,
-)
+from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Decoding, PointLayout, PointUnit, TaskName
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings

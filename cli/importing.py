@@ -10,14 +10,7 @@ from edgemeta.cli.options import json_option, keeps_inputs, remark, report
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import Align, Crop, FloatModel, Model
 from edgemeta.model.layers import Shape
-from edgemeta.model.tasks import (
-    Decoding,
-    Detection,
-    PointLayout,
-    PointUnit,
-    TaskName,
-    task_name,
-)
+from edgemeta.model.tasks import Decoding, Detection, PointLayout, PointUnit, TaskName, task_name
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 
 _path = click.Path(path_type=Path)

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import (
-    Classification,
-    Detection,
-    Embedding,
-    Keypoints,
-    MultiLabel,
-    Raw,
-    Segmentation,
-)
+from edgemeta.model.tasks import Classification, Detection, Embedding, Keypoints, MultiLabel, Raw, Segmentation
 from edgemeta.tasks.classification import top_k, unknown
 from edgemeta.tasks.detection.level import Outputs
 from edgemeta.tasks.detection.objects import Detector, Object

@@ -8,13 +8,7 @@ from edgemeta.daemon.config.loader import KeyPath, Problem
 from edgemeta.daemon.config.objects import ObjectsConfig
 from edgemeta.daemon.inference.readers.labels import label_names
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import (
-    Detection,
-    Keypoints,
-    Raw,
-    Segmentation,
-    task_name,
-)
+from edgemeta.model.tasks import Detection, Keypoints, Raw, Segmentation, task_name
 
 
 def object_problems(config: Config, models: Mapping[str, Model]) -> Iterator[Problem]:

@@ -22,15 +22,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import load, save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.model.tasks import (
-    Classification,
-    Embedding,
-    Keypoints,
-    MultiLabel,
-    Raw,
-    Rejection,
-    Segmentation,
-)
+from edgemeta.model.tasks import Classification, Embedding, Keypoints, MultiLabel, Raw, Rejection, Segmentation
 from edgemeta.model.zoo import find
 from edgemeta.tasks.keypoints import points_in_frame
 from edgemeta.tasks.results import reader

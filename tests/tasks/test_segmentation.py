@@ -9,14 +9,7 @@ from edgemeta.model.preprocess import placement
 from edgemeta.model.tasks import Segmentation
 from edgemeta.tasks.numbers import sigmoid
 from edgemeta.tasks.results import reader
-from edgemeta.tasks.segmentation import (
-    NO_LABEL,
-    SegmentationReader,
-    Segments,
-    cells_of_numbers,
-    in_picture,
-    runs,
-)
+from edgemeta.tasks.segmentation import NO_LABEL, SegmentationReader, Segments, cells_of_numbers, in_picture, runs
 from tests.tasks.models import colour_map_model
 
 COLOURS = Segmentation(("red", "green", "blue"))

@@ -6,14 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import (
-    Add,
-    ChannelShuffle,
-    Concat,
-    Dense,
-    DepthToSpace,
-    Slice,
-)
+from edgemeta.model.layers import Add, ChannelShuffle, Concat, Dense, DepthToSpace, Slice
 from edgemeta.toolchain.importer.answers import FLOATS
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node

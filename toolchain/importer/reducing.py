@@ -19,15 +19,7 @@ from edgemeta.model.layers import (
     Slice,
 )
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
-from edgemeta.toolchain.importer.elementwise import (
-    add,
-    clipped,
-    constant_operand,
-    is_scale,
-    negated,
-    scaled,
-    two,
-)
+from edgemeta.toolchain.importer.elementwise import add, clipped, constant_operand, is_scale, negated, scaled, two
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import spread
 from edgemeta.toolchain.importer.values import AXES, Columns, Flat, Map, Pixels, Rows, Value

@@ -5,22 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import (
-    Pad,
-    ResizeBilinear,
-    Upsample,
-    real,
-)
+from edgemeta.model.layers import Pad, ResizeBilinear, Upsample, real
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, maps_of, with_maps
 from edgemeta.toolchain.importer.elementwise import shifted
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.rearranging import numbers_of
 from edgemeta.toolchain.importer.taking import mirrored, nearest, require_size, spread, taken, with_zero_channels
-from edgemeta.toolchain.importer.values import (
-    AXES,
-    Map,
-    Value,
-)
+from edgemeta.toolchain.importer.values import AXES, Map, Value
 
 
 def pad(build: Builder, node: Node) -> Value:

@@ -5,15 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgemeta.model.layers import AveragePool, FloatLayer, Function, GlobalAverage, MaxPool
-from edgemeta.model.tasks import (
-    Classification,
-    Embedding,
-    Keypoints,
-    MultiLabel,
-    Raw,
-    Segmentation,
-    Task,
-)
+from edgemeta.model.tasks import Classification, Embedding, Keypoints, MultiLabel, Raw, Segmentation, Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.answers import SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.builder import Imported, maps_of

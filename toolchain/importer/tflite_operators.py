@@ -4,16 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from edgemeta.model.layers import (
-    AveragePool,
-    DepthToSpace,
-    Function,
-    MaxPool,
-    Padding,
-    Pair,
-    ResizeBilinear,
-    real,
-)
+from edgemeta.model.layers import AveragePool, DepthToSpace, Function, MaxPool, Padding, Pair, ResizeBilinear, real
 from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer import elementwise, rearranging, reducing, sizing
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError

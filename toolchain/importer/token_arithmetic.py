@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import (
-    Add,
-    BatchNorm,
-    Constant,
-    Function,
-    Product,
-)
+from edgemeta.model.layers import Add, BatchNorm, Constant, Function, Product
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import require_size, taken

@@ -5,11 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import (
-    Concat,
-    Constant,
-    Slice,
-)
+from edgemeta.model.layers import Concat, Constant, Slice
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import require_size

@@ -6,14 +6,7 @@ from math import prod
 
 import numpy as np
 
-from edgemeta.model.layers import (
-    BatchNorm,
-    Conv,
-    GlobalAverage,
-    LayerNorm,
-    MatMul,
-    Softmax,
-)
+from edgemeta.model.layers import BatchNorm, Conv, GlobalAverage, LayerNorm, MatMul, Softmax
 from edgemeta.model.layers.operator import MAX_SIDE
 from edgemeta.toolchain.importer import windows
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32

@@ -24,10 +24,7 @@ from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixe
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.evaluate.confidence import calibration_error, fit_temperature
-from edgemeta.toolchain.evaluate.detection import (
-    evaluate_detector,
-    evaluate_float_detector,
-)
+from edgemeta.toolchain.evaluate.detection import evaluate_detector, evaluate_float_detector
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected
 from edgemeta.toolchain.quantize.events import Agreement

@@ -16,17 +16,7 @@ from numpy.typing import NDArray
 from edgemeta.model import fixedpoint
 from edgemeta.model import layers as q
 from edgemeta.model.graph import INPUT, FloatModel, Model
-from edgemeta.model.layers import (
-    Concat,
-    Dense,
-    Float32,
-    Homogeneous,
-    MaxPool,
-    Relu,
-    Summing,
-    Upsample,
-    Weighted,
-)
+from edgemeta.model.layers import Concat, Dense, Float32, Homogeneous, MaxPool, Relu, Summing, Upsample, Weighted
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.errors import QuantizeError

@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import (
-    Concat,
-    Function,
-    Homogeneous,
-    Joining,
-    Mean,
-    Relu,
-    Shape,
-    TensorType,
-)
+from edgemeta.model.layers import Concat, Function, Homogeneous, Joining, Mean, Relu, Shape, TensorType
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core

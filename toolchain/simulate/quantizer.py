@@ -12,15 +12,7 @@ from edgemeta.toolchain.number_formats.formats import Block, Integer
 from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.definition import block_view
 from edgemeta.toolchain.simulate.observers import histogram, range_of_channels, range_of_histogram
-from edgemeta.toolchain.simulate.operators import (
-    FIRST,
-    STEP,
-    STRIDE,
-    TENSOR,
-    finite_range,
-    grid_key,
-    round_tensor,
-)
+from edgemeta.toolchain.simulate.operators import FIRST, STEP, STRIDE, TENSOR, finite_range, grid_key, round_tensor
 from edgemeta.toolchain.simulate.scales import (
     Scalable,
     Scales,

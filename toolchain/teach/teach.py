@@ -22,13 +22,7 @@ from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.evaluate.confidence import fit_doubtful_temperature
 from edgemeta.toolchain.evaluate.rejection import fit_logit_threshold
 from edgemeta.toolchain.teach.backbone import Plan, layers_for, make_plan
-from edgemeta.toolchain.teach.features import (
-    Channels,
-    feature_layers,
-    importance,
-    measure_channels,
-    unmeasured,
-)
+from edgemeta.toolchain.teach.features import Channels, feature_layers, importance, measure_channels, unmeasured
 from edgemeta.toolchain.teach.findings import Findings, find
 from edgemeta.toolchain.teach.head import Head
 from edgemeta.toolchain.teach.pictures import Pictures, Region, chosen, look_at

@@ -10,17 +10,7 @@ import numpy as np
 from torch import nn
 
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import (
-    Add,
-    BatchNorm,
-    Conv,
-    Dense,
-    Float32,
-    FloatLayer,
-    GlobalAverage,
-    MaxPool,
-    Relu,
-)
+from edgemeta.model.layers import Add, BatchNorm, Conv, Dense, Float32, FloatLayer, GlobalAverage, MaxPool, Relu
 from edgemeta.model.tasks import Classification, Task
 
 

@@ -7,15 +7,7 @@ from edgemeta.daemon.inference.tracking.detection import DetectionTracker
 from edgemeta.daemon.inference.tracking.label import LabelTracker
 from edgemeta.daemon.inference.tracking.tracker import NoTracker, Tracker
 from edgemeta.model.graph import Model
-from edgemeta.model.tasks import (
-    Classification,
-    Detection,
-    Embedding,
-    Keypoints,
-    MultiLabel,
-    Raw,
-    Segmentation,
-)
+from edgemeta.model.tasks import Classification, Detection, Embedding, Keypoints, MultiLabel, Raw, Segmentation
 
 
 def tracker_of(model: Model, ids: Iterator[int], running: Tracker | None = None) -> Tracker:

@@ -8,17 +8,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.codes import codes_of
 from edgemeta.kernels.lowering.requantization import fold_addition, product_accumulators, sum_accumulators
-from edgemeta.model.layers import (
-    Add,
-    AveragePool,
-    Clamp,
-    Conv,
-    Dense,
-    Multiplier,
-    Requantize,
-    ShiftTable,
-    TensorType,
-)
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Multiplier, Requantize, ShiftTable, TensorType
 from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights
 
 RAW, TABLE, CLAMP = 0, 1, 2

@@ -11,30 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.kernels.fpga.generate.engines import (
-    Engine,
-    Range,
-    add_engine,
-    clamp_engine,
-    conv_engine,
-    pool_engine,
-)
+from edgemeta.kernels.fpga.generate.engines import Engine, Range, add_engine, clamp_engine, conv_engine, pool_engine
 from edgemeta.kernels.lowering.fusion import Fusions, fuse
 from edgemeta.kernels.lowering.requantization import fold_clamps
 from edgemeta.kernels.lowering.steps import LayerStep
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import INPUT, Model
-from edgemeta.model.layers import (
-    Add,
-    AveragePool,
-    Clamp,
-    Conv,
-    Dense,
-    Layer,
-    Multiplier,
-    Requantize,
-    TensorType,
-)
+from edgemeta.model.layers import Add, AveragePool, Clamp, Conv, Dense, Layer, Multiplier, Requantize, TensorType
 from edgemeta.model.weights import BinaryWeights
 
 _CLAMPED = Conv | Dense | AveragePool | Add

@@ -15,12 +15,7 @@ from edgemeta.model import reference
 from edgemeta.model.file import save
 from edgemeta.model.graph import Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import (
-    Keypoints,
-    ObjectPoints,
-    Raw,
-    Segmentation,
-)
+from edgemeta.model.tasks import Keypoints, ObjectPoints, Raw, Segmentation
 from edgemeta.tasks.results import RawReader
 from rig.square_detector import SIDE, square_detector, squares_picture
 from tests.daemon.conftest import broker_keys, colour_model

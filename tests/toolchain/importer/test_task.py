@@ -16,15 +16,7 @@ from edgemeta.model.errors import ModelError
 from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import preprocess
-from edgemeta.model.tasks import (
-    Classification,
-    Detection,
-    Embedding,
-    Keypoints,
-    MultiLabel,
-    Raw,
-    Segmentation,
-)
+from edgemeta.model.tasks import Classification, Detection, Embedding, Keypoints, MultiLabel, Raw, Segmentation
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings

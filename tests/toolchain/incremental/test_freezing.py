@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemeta.toolchain.incremental.freezing import (
-    RULES,
-    freeze,
-    priorities,
-    release,
-    release_probability,
-    temperature,
-)
+from edgemeta.toolchain.incremental.freezing import RULES, freeze, priorities, release, release_probability, temperature
 
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(sorted)
 

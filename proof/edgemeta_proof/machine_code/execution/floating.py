@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 
 from edgemeta_proof.machine_code.execution.operands import real, target, test, word
 from edgemeta_proof.machine_code.execution.wave import Step
-from edgemeta_proof.machine_code.execution.words import (
-    Floats,
-    Words,
-    as_float,
-    check_modifiers,
-    of_float,
-    unsigned,
-)
+from edgemeta_proof.machine_code.execution.words import Floats, Words, as_float, check_modifiers, of_float, unsigned
 from edgemeta_proof.machine_code.sass import Instruction
 
 Doubles: TypeAlias = NDArray[np.float64]

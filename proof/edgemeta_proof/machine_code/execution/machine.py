@@ -17,12 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from edgemeta_proof.machine_code.execution.atomics import check_fences, has_atomics, is_poll
-from edgemeta_proof.machine_code.execution.cluster import (
-    ARRIVE,
-    WAIT,
-    ClusterBarrier,
-    check_cluster_fences,
-)
+from edgemeta_proof.machine_code.execution.cluster import ARRIVE, WAIT, ClusterBarrier, check_cluster_fences
 from edgemeta_proof.machine_code.execution.convergence import AT_BARRIER, AT_CLUSTER, DONE, POLLS, Convergence
 from edgemeta_proof.machine_code.execution.cubin import Kernel
 from edgemeta_proof.machine_code.execution.global_memory import GlobalMemory

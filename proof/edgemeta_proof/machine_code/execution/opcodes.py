@@ -2,15 +2,7 @@
 
 from collections.abc import Callable
 
-from edgemeta_proof.machine_code.execution import (
-    additions,
-    atomics,
-    bits,
-    comparisons,
-    floating,
-    tensor,
-    transfers,
-)
+from edgemeta_proof.machine_code.execution import additions, atomics, bits, comparisons, floating, tensor, transfers
 from edgemeta_proof.machine_code.execution.wave import Step, Wave
 from edgemeta_proof.machine_code.execution.words import Mask, refuse
 from edgemeta_proof.machine_code.sass import Instruction

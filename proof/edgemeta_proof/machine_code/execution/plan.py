@@ -7,15 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.cuda.plan.architectures import Architecture
-from edgemeta.kernels.cuda.plan.launch_plan import (
-    Argument,
-    Buffer,
-    Constant,
-    Counter,
-    Launch,
-    LaunchPlan,
-    Source,
-)
+from edgemeta.kernels.cuda.plan.launch_plan import Argument, Buffer, Constant, Counter, Launch, LaunchPlan, Source
 from edgemeta_proof.machine_code.execution.cubin import read_kernel
 from edgemeta_proof.machine_code.execution.global_memory import GlobalMemory, Region
 from edgemeta_proof.machine_code.execution.machine import Order, Program

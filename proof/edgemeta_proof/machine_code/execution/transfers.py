@@ -6,14 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta_proof.machine_code.execution.operands import (
-    group,
-    numbers,
-    operand,
-    predicate_target,
-    target,
-    word,
-)
+from edgemeta_proof.machine_code.execution.operands import group, numbers, operand, predicate_target, target, word
 from edgemeta_proof.machine_code.execution.wave import RZ, URZ, Step, Wave
 from edgemeta_proof.machine_code.execution.words import (
     WARP,
