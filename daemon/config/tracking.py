@@ -6,6 +6,7 @@ from pydantic import Field
 
 from edgemeta.daemon.config.section import Seconds, Section
 
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 LowScore = Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)]
 
 
@@ -21,6 +22,12 @@ class TrackingConfig(Section):
         default=0.1,
         description="Least score of a box that continues an object where it is expected, such as one half hidden. Such "
         "boxes are not in messages and begin no object.",
+    )
+    still_score: Share = Field(
+        default=0.6,
+        description="Least mean score of an object that has not moved since it was seen first: what stays and scores "
+        "little is often a thing that only looks like one. Labels in `objects.scores` need no more than that. 0: what "
+        "stays needs no more than what moves.",
     )
     max_gap: Seconds = Field(
         default=3.0, description="Seconds for which an object may be hidden; after that it has ended."

@@ -44,13 +44,16 @@ class Rules:
 
     agree: strong boxes among an object's first `window` frames that confirm it. gap_ms: how long a confirmed object may
     be hidden; it may lack window - agree frames in any case. picture: width and height in the unit of boxes; an object
-    that left it is not waited for.
+    that left it is not waited for. still_score: least mean score of the strong boxes of an object that has not moved:
+    its frames all show the same view, so that many of them prove no more than one. trusted: labels without that.
     """
 
     agree: int
     window: int
     gap_ms: int
     picture: tuple[int, int]
+    still_score: int = 0
+    trusted: frozenset[str] = frozenset()
 
 
 SURE_OVERLAP = WHOLE * 10 // 100
@@ -71,8 +74,9 @@ class Track:
     """An object. id: None until it is confirmed; the label is then that of the greatest sum of scores, and stays.
 
     began_ms, seen_ms: time of its first and its last box. box, score: of that last box. place: of that box among those
-    of its frame. frames, strong: how many frames there were since it began, and how many had a strong box for it.
-    missed: how many frames there were since its last box.
+    of its frame. frames: how many frames there were since it began. missed: the same since its last box. first: its
+    first box. strong, elsewhere, strong_scores: how many strong boxes it had until it was confirmed, how many of them
+    were away from the first, and the sum of their scores.
     """
 
     box: Box
@@ -85,15 +89,37 @@ class Track:
     frames: int = 1
     strong: int = 1
     missed: int = 0
+    elsewhere: int = 0
     labels: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """It begins with a strong box."""
+        self.first, self.strong_scores = self.box, self.score
+        self.labels[self.label] = self.score
 
     def see(self, seen: Seen, place: int, time_ms: int) -> None:
         """Take a box of a frame."""
         self.box, self.score, self.seen_ms, self.place, self.missed = seen.box, seen.score, time_ms, place, -1
-        self.strong += seen.strength is Strength.STRONG
         if self.id is None:
+            if seen.strength is Strength.STRONG:
+                self.strong += 1
+                self.strong_scores += seen.score
+                self.elsewhere += self._is_elsewhere
             self.labels[seen.label] = self.labels.get(seen.label, 0) + seen.score
             self.label = max(self.labels, key=lambda label: (self.labels[label], label))
+
+    def is_proved(self, rules: Rules) -> bool:
+        """Whether its boxes prove an object: enough strong ones, of one that moves or that scores well."""
+        if self.strong < rules.agree:
+            return False
+        scores_well = self.label in rules.trusted or self.strong_scores >= rules.still_score * self.strong
+        return scores_well or self.elsewhere >= rules.agree
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether its middle is farther than half its shorter side from where it began."""
+        x, y = (self.box[i] + self.box[i + 2] - self.first[i] - self.first[i + 2] for i in (0, 1))
+        return x * x + y * y > min(self.box[2] - self.box[0], self.box[3] - self.box[1]) ** 2
 
 
 class Step(NamedTuple):
@@ -166,8 +192,8 @@ class ObjectTracker:
         self._motion.correct(list(owners.values()), corners[list(owners)], time_ms)
 
     def _confirmed(self, rows: set[int], rules: Rules) -> list[Track]:
-        """Confirm those objects of these rows that enough boxes agree on, in the order of rows."""
-        found = [t for i, t in enumerate(self._tracks) if i in rows and t.id is None and t.strong >= rules.agree]
+        """Confirm those objects of these rows that their boxes prove, in the order of rows."""
+        found = [t for i, t in enumerate(self._tracks) if i in rows and t.id is None and t.is_proved(rules)]
         for track in found:
             track.id = next(self._ids)
         return found
@@ -180,8 +206,9 @@ class ObjectTracker:
         for row, track in enumerate(self._tracks):
             track.frames += 1
             track.missed += 1
+            lacks = track.missed if track.strong >= rules.agree else track.frames - track.strong
             if track.id is None:
-                gone = track.frames - track.strong > rules.window - rules.agree
+                gone = lacks > rules.window - rules.agree
             else:
                 is_long = row in outside or time_ms - track.seen_ms > rules.gap_ms
                 gone = is_long and track.missed > rules.window - rules.agree
@@ -209,9 +236,7 @@ class ObjectTracker:
             return
         for n in new:
             box, label, score, _ = seen[n]
-            track = Track(box, score, label, time_ms, time_ms, order[n])
-            track.labels[label] = score
-            self._tracks.append(track)
+            self._tracks.append(Track(box, score, label, time_ms, time_ms, order[n]))
         self._motion.add(corners[new], time_ms)
 
 

@@ -14,6 +14,7 @@ from edgemeta.daemon.runtime.clock import NS
 from edgemeta.tasks.tracking.objects import ObjectTracker, Rules, Seen, Strength, Track
 
 MILLISECOND = NS // 1000
+MILLION = 1_000_000
 LONGEST_PAUSE = 60 * NS
 """After so long without a frame, as after an outage of the camera, nothing is the same object."""
 
@@ -22,7 +23,8 @@ class DetectionTracker:
     """As `Tracker`.
 
     An object is strong in a frame if it scores at least `enter`, or the score that the config names for its label; it
-    is confirmed by `agree` such frames of its first `window`. One that scores at least `leave` continues an object
+    is confirmed by `agree` such frames of its first `window`; where it does not move and the config names no score for
+    its label, only with a mean of at least `tracking.still_score`. One that scores at least `leave` continues an object
     anywhere near, a fainter one where it is expected. The counts are those of confirmed objects; they are known once
     `agree` frames were seen, and each lasts at least `hold_ns` nanoseconds.
     """
@@ -66,8 +68,15 @@ class DetectionTracker:
     def _follow(self, reading: Reading, settings: CameraSettings, captured_ns: int, events: list[Event]) -> Tracked:
         objects = reading.objects or []
         found = [*objects, *reading.faint]
-        rule, (width, height) = settings.rule, reading.size
-        rules = Rules(rule.agree, rule.window, int(settings.tracking.max_gap * 1000), (width * GRID, height * GRID))
+        rule, tracking, (width, height) = settings.rule, settings.tracking, reading.size
+        rules = Rules(
+            rule.agree,
+            rule.window,
+            int(tracking.max_gap * 1000),
+            (width * GRID, height * GRID),
+            round(tracking.still_score * MILLION),
+            frozenset(settings.objects.scores),
+        )
         seen = [_seen(each, settings, is_faint=n >= len(objects)) for n, each in enumerate(found)]
         step = self.objects.add(seen, rules, captured_ns // MILLISECOND)
         ids: list[int | None] = [None] * len(objects)
@@ -124,4 +133,4 @@ def _seen(found: Fields, settings: CameraSettings, *, is_faint: bool) -> Seen:
     if not is_faint and score >= min(settings.rule.leave, enter):
         strength = Strength.STRONG if score >= enter else Strength.SURE
     x0, y0, x1, y1 = (round(side * GRID) for side in found["box"])
-    return Seen((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)), label, round(score * 1_000_000), strength)
+    return Seen((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)), label, round(score * MILLION), strength)

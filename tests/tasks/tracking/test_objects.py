@@ -52,6 +52,41 @@ def test_what_one_frame_shows_is_no_object() -> None:
     assert run.began == []
 
 
+STILL = Rules(agree=2, window=3, gap_ms=1000, picture=(10_000, 10_000), still_score=600_000)
+
+
+def weak(x: int) -> Seen:
+    return at(x)._replace(score=550_000)
+
+
+def test_what_stays_where_it_is_begins_only_if_it_scores_well_on_the_whole() -> None:
+    run = Run(STILL)
+    for _ in range(20):
+        run.add(weak(3), at(5000))
+        run.add(weak(0), at(5000))
+    assert [track.box[0] for track in run.tracker.confirmed] == [5000]
+    run.add(at(0))
+    assert run.began == [1]
+
+
+def test_what_scores_little_begins_once_it_is_elsewhere_in_enough_frames() -> None:
+    run = Run(STILL)
+    for x in (0, 10, 200, 0, 10, 0):
+        assert run.add(weak(x)) == [None]
+    assert run.add(weak(170)) == [1]
+    assert run.began == [1]
+
+
+def test_what_waits_to_be_proved_is_forgotten_when_it_is_gone() -> None:
+    run = Run(STILL)
+    for _ in range(10):
+        run.add(weak(0))
+    run.add()
+    run.add()
+    assert run.tracker.tracks == []
+    assert run.ended == []
+
+
 def test_a_gap_of_a_second_is_bridged_where_the_object_is_expected() -> None:
     run = Run()
     for number in range(20):

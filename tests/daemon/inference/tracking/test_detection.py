@@ -75,11 +75,19 @@ def test_faint_objects_continue_one_and_are_in_no_message() -> None:
     assert camera.changes == [("begin", None)]
 
 
-@pytest.mark.parametrize(("score", "begins"), [(0.45, False), (0.5, True)])
-def test_only_what_scores_enough_begins(score: float, begins: bool) -> None:
+@pytest.mark.parametrize(("score", "begins"), [(0.59, False), (0.6, True)])
+def test_of_what_stays_only_what_scores_enough_begins(score: float, begins: bool) -> None:
     camera = Camera()
     for _ in range(5):
         camera.add(person(100, score))
+    assert bool(camera.changes) is begins
+
+
+@pytest.mark.parametrize(("score", "begins"), [(0.49, False), (0.5, True)])
+def test_of_what_moves_only_what_scores_enough_begins(score: float, begins: bool) -> None:
+    camera = Camera()
+    for number in range(5):
+        camera.add(person(100 + 25 * number, score))
     assert bool(camera.changes) is begins
 
 
