@@ -25,7 +25,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long coverage check size bench wheel soak fuzz damaged-files slow sanitize carry gpu gpu-train outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check docs size bench wheel soak fuzz damaged-files slow sanitize carry gpu gpu-train outages full-disk swaps clean wheels deb deb-test docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -65,6 +65,9 @@ check: $(VENV)/.installed-demo,test,check   ## lint and type-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.size
+
+docs: $(VENV)/.installed-docs   ## build the site of docs/ into build/site; a dead link or a page in no menu is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 size:            ## lines of the product by folder against the main branch, files that switch on types of operators
 	$(PYTHON) -m tools.size
