@@ -13,7 +13,7 @@ from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
 from edgemeta.daemon.inference.worker import Worker
 from edgemeta.daemon.messages.broker_state import BrokerState
-from edgemeta.daemon.messages.channels import AVAILABILITY, CROP, FRAME, SNAPSHOT, Topics
+from edgemeta.daemon.messages.channels import AVAILABILITY, CROP, FRAME, MOTION, SNAPSHOT, Topics
 from edgemeta.daemon.metrics.counters import DeliveryCounters, FrameCounters
 from edgemeta.daemon.metrics.health import Health, broker_description
 from edgemeta.daemon.metrics.latency import StageLatencies
@@ -86,12 +86,13 @@ class Parts:
             *(self.in_use, self.identity, self.clock, self.publisher, self.link, self.outbox),
             *(self.frames, self.counters, self.latencies, self.conditions),
         )
-        self.link.listeners.append(RemovedCameras(self.link, topics, names))
+        self.counts = PlainCounts(self.in_use, self.publisher)
+        self.removed = RemovedCameras(self.link, topics, names, self._retained_by_option)
+        self.link.listeners.append(self.removed)
         self._models: object = None
         self.discovery = Discovery(self.link, config.homeassistant, plan.device_view())
         self.pipelines = {name: self.pipeline(name, loaded, config) for name, loaded in plan.loaded_models.items()}
-        counts = PlainCounts(self.in_use, self.publisher)
-        self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies, counts)
+        self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies, self.counts)
         self.worker = Worker(self.frames, self.pipelines, self.counters, self.frame_publisher.publish, on_fatal)
         self.worker.batch = config.batch
         self.snapshots = Snapshots(
@@ -118,6 +119,20 @@ class Parts:
         self.telemetry.publish_settings()
         enabled = plan.config.homeassistant.enabled is True
         self.discovery.update(enabled, plan.device_view(self.telemetry.health.known))
+        self.removed.read_again()
+
+    def _retained_by_option(self) -> set[str]:
+        """Topics on which options of the config retain messages now."""
+        found = self.counts.topics(self.topics)
+        for name, camera in self.in_use.plan.config.cameras.items():
+            keys = self.in_use.plan.config.snapshots_of(name)
+            options = {
+                MOTION: camera.motion.publish,
+                SNAPSHOT: keys.retain and keys.interval is not None,
+                CROP: keys.retain and keys.events,
+            }
+            found |= {self.topics.of(channel, name) for channel, is_on in options.items() if is_on}
+        return found
 
     def _publish_stats(self) -> None:
         """Publish the counters; also what models can be chosen, if the folder has changed since."""

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from edgemeta.daemon.messages.channels import COUNT
+from edgemeta.daemon.messages.channels import COUNT, Topics
 from edgemeta.daemon.messages.records import StateMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
-from edgemeta.daemon.service.plan import InUse
+from edgemeta.daemon.service.plan import InUse, Plan
+from edgemeta.model.tasks import TaskName
+
+COUNTED: frozenset[TaskName] = frozenset({"detection", "multi-label", "segmentation"})
+"""Tasks whose states have counts."""
 
 
 @dataclass(eq=False)
@@ -22,19 +26,41 @@ class PlainCounts:
 
     def publish(self, camera: str, state: StateMessage) -> None:
         """Publish the counts of a state that have changed, if the config asks for them."""
-        plan = self._in_use.plan
-        config = plan.config.cameras[camera]
-        if state.counts is None or not (config.publish or plan.config.publish).plain_counts:
+        if state.counts is None:
             return
-        listed = plan.listed_labels_of(camera)
+        known = _known(self._in_use.plan, camera)
+        self._sent = {key: number for key, number in self._sent.items() if key[0] != camera or key[1] in known}
         for zone, counts in {"": state.counts, **(state.zones or {})}.items():
-            labels = config.zones[zone].labels if zone in config.zones else None
-            known = [label for label in listed if labels is None or label in labels]
             before = [label for of, place, label in self._sent if (of, place) == (camera, zone)]
-            for label in dict.fromkeys((*known, *before, *counts)):
+            for label in dict.fromkeys((*known[zone], *before, *counts)) if zone in known else ():
                 self._publish(camera, zone, label, counts.get(label, 0))
+
+    def topics(self, topics: Topics) -> set[str]:
+        """Return the topics that have a number, or get one with the next state. Any thread may call."""
+        plan, sent = self._in_use.plan, self._sent
+        known = {camera: _known(plan, camera) for camera in plan.config.cameras}
+        keys = {
+            *((camera, zone, label) for camera, zones in known.items() for zone in zones for label in zones[zone]),
+            *((camera, zone, label) for camera, zone, label in list(sent) if zone in known[camera]),
+        }
+        return {topics.of(COUNT, camera, zone=zone, label=label) for camera, zone, label in keys}
 
     def _publish(self, camera: str, zone: str, label: str, number: int) -> None:
         if self._sent.get((camera, zone, label)) != number:
             self._sent[camera, zone, label] = number
             self._publisher.send(self._publisher.number(COUNT, number, camera, label, zone))
+
+
+def _known(plan: Plan, camera: str) -> dict[str, list[str]]:
+    """Return the labels of a camera that always have a number, by zone (empty: the whole picture); none without any."""
+    config = plan.config.cameras[camera]
+    if not (config.publish or plan.config.publish).plain_counts:
+        return {}
+    if plan.loaded_models[camera].task not in COUNTED:
+        return {}
+    listed = list(plan.listed_labels_of(camera))
+    zones = {
+        zone: [label for label in listed if each.labels is None or label in each.labels]
+        for zone, each in config.zones.items()
+    }
+    return {"": listed, **zones}

@@ -75,7 +75,8 @@ class Telemetry:
             if status is not None:
                 self.publish_status(camera, status)
         for camera, motion in list(self._motions.items()):
-            self.publish_motion(camera, *motion)
+            if self._in_use.plan.config.cameras[camera].motion.publish:
+                self.publish_motion(camera, *motion)
         if self._swap is not None:
             self._publish_swap(self._swap, self._swap_ended_ns)
 
