@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _path = click.Path(path_type=Path)
-_NAMES = ("held_out", "teacher", "unlabelled", "without", "licences")
+_NAMES = ("held_out", "teacher", "unlabelled", "without", "device", "licences")
 SIZES = click.IntRange(24, 640)
 """Sides of all networks that are trained."""
 
@@ -40,9 +40,7 @@ def box_options(command: F) -> F:
         click.option(
             "--device",
             type=click.Choice(["cpu", "cuda"]),
-            default="cpu",
-            show_default=True,
-            help="Detection: what computes all epochs but those at 8 bits.",
+            help="Detection: what computes all epochs but those at 8 bits.  [default: cpu]",
         ),
         click.option("--licences", type=_path, metavar="FILE", help="Detection: YAML with the licence of each source."),
     )
@@ -62,7 +60,7 @@ def train_detection(given: dict[str, Any], boxes: dict[str, Any]) -> None:
         raise click.UsageError(f"--size is {size}, expected a multiple of 32 for a detection")
     wishes = BoxWishes(
         size=size,
-        device=boxes["device"],
+        device=boxes["device"] or "cpu",
         width=1.0 if given["width"] is None else given["width"],
         epochs=given["epochs"],
         start=None if given["start"] is None else Path(given["start"]),

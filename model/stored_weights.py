@@ -12,8 +12,8 @@ from edgemeta.model.weights import BinaryWeights, FixedWeights, PowerOfTwoWeight
 
 
 @dataclass(frozen=True, eq=False)
-class StoredFixed:
-    """FixedWeights: `weights` are the values of shape `shape`, two's complement of `bits` bits each."""
+class _Codes:
+    """`weights` are numbers of shape `shape`, `bits` bits each."""
 
     bits: int
     shape: tuple[int, ...]
@@ -24,6 +24,11 @@ class StoredFixed:
     def count(self) -> int:
         """Number of unpacked elements."""
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFixed(_Codes):
+    """FixedWeights: the numbers are their values in two's complement."""
 
     def restore(self) -> FixedWeights:
         """Unpack. Raises ValueError if bits, shape and number of bytes do not agree."""
@@ -32,18 +37,8 @@ class StoredFixed:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPowerOfTwo:
-    """PowerOfTwoWeights: `weights` are the codes of shape `shape`, `bits` bits each."""
-
-    bits: int
-    shape: tuple[int, ...]
-    weights: NDArray[np.uint8]
-    scale: NDArray[np.float64]
-
-    @property
-    def count(self) -> int:
-        """Number of unpacked elements."""
-        return math.prod(self.shape)
+class StoredPowerOfTwo(_Codes):
+    """PowerOfTwoWeights: the numbers are their codes."""
 
     def restore(self) -> PowerOfTwoWeights:
         """Unpack. Raises ValueError if bits, shape and number of bytes do not agree."""

@@ -14,10 +14,10 @@ from edgemeta.daemon.messages.records import (
     FoundObject,
     FrameLatency,
     FrameMessage,
-    InfoMessage,
     LabelScore,
     StatusMessage,
 )
+from edgemeta.daemon.messages.service import InfoMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 
 STAGES = (*FrameLatency.model_fields, "delivered")

@@ -1,13 +1,9 @@
 """Config of objects that are followed from frame to frame."""
 
-from typing import Annotated
-
 from pydantic import Field
 
+from edgemeta.daemon.config.objects import Score, Share
 from edgemeta.daemon.config.section import Seconds, Section
-
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-LowScore = Annotated[float, Field(ge=0.001, le=0.999, allow_inf_nan=False)]
 
 
 class TrackingConfig(Section):
@@ -18,7 +14,7 @@ class TrackingConfig(Section):
         description="Give each detected object an identity: events and counts follow objects. false: each frame is "
         "counted for itself, with events of kind `appeared` and `gone`.",
     )
-    low_score: LowScore = Field(
+    low_score: Score = Field(
         default=0.1,
         description="Least score of a box that continues an object where it is expected, such as one half hidden. Such "
         "boxes are not in messages and begin no object.",

@@ -11,11 +11,11 @@ from edgemeta.daemon.messages.records import (
     FoundKeypoint,
     FoundObject,
     FrameMessage,
-    InfoMessage,
     LabelCells,
     ModelIdentity,
     Part,
 )
+from edgemeta.daemon.messages.service import InfoMessage
 from edgemeta.daemon.messages.stats import CameraStats, OutboxStats, Stages
 from edgemeta.model.tasks import TaskName
 

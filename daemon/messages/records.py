@@ -1,16 +1,15 @@
-"""The messages that the service sends, as records: the definition of the messages, docs/schema and docs/mqtt.md.
+"""The messages about cameras and frames, as records: the definition of the messages, docs/schema and docs/mqtt.md.
 
-Those of statistics are in `stats.py`, those of model swaps in `swaps.py`. Times are UTC (RFC 3339). Latencies are in
-microseconds, by the monotonic clock. Counters start with the service.
+Those about the service are in `service.py`, those of statistics in `stats.py`, those of model swaps in `swaps.py`.
+Times are UTC (RFC 3339). Latencies are in microseconds, by the monotonic clock. Counters start with the service.
 """
 
 from datetime import datetime
 from enum import Enum
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from edgemeta.model.tasks import TaskName
 from edgemeta.tasks.detection.outlines import MAX_CORNERS
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -163,6 +162,21 @@ class FrameLatency(Part):
     total: int = Field(ge=0, description="From capture until this message was created.")
 
 
+CameraName = Annotated[str, Field(description="Name of the camera.")]
+FrameOfChange = Annotated[int, Field(ge=1, description="Number of the frame that changed the state.")]
+Historical = Annotated[bool, Field(description="Whether the message waited for the broker and is sent late.")]
+PreviousState = Annotated[
+    str | None, Field(description="The previous state; null at first, or if no label was certain.")
+]
+SynchronizedThen = Annotated[bool, Field(description="Whether the device's clock was synchronized then.")]
+SynchronizedWhenSent = Annotated[
+    bool,
+    Field(
+        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
+    ),
+]
+
+
 class Message(Part):
     """Fields of every message.
 
@@ -183,7 +197,7 @@ class FrameMessage(Message):
     `outbox` and `refused` have not grown: those were dropped when their messages existed, and the next one counts them.
     """
 
-    camera: str = Field(description="Name of the camera.")
+    camera: CameraName
     sequence: int = Field(ge=1, description="Number of the captured frame.")
     captured: datetime = Field(description="When the frame was captured, UTC.")
     clock_synchronized: bool = Field(
@@ -234,13 +248,13 @@ class FrameMessage(Message):
         ge=0,
         description="Frames with smaller numbers that were classified and not published, as configured.",
     )
-    historical: bool = Field(default=False, description="Whether the message waited for the broker and is sent late.")
+    historical: Historical = False
 
 
 class StateMessage(Message):
     """The state of a camera, sent when it changes and again every `publish.heartbeat_interval` seconds."""
 
-    camera: str = Field(description="Name of the camera.")
+    camera: CameraName
     state: str | None = Field(
         description="The label on which enough of the last frames agree; null: no label is certain, what is seen is "
         "unknown, or the model's task is no classification."
@@ -256,7 +270,7 @@ class StateMessage(Message):
     zones: dict[str, Counts] | None = Field(
         default=None, description="Detection: the same for each zone of the camera. Null for other tasks."
     )
-    previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
+    previous: PreviousState
     score: float | None = Field(
         default=None,
         ge=0,
@@ -264,10 +278,10 @@ class StateMessage(Message):
         description="Score of the state in the frame with which it is sent; null while no label is certain, and if "
         "that frame is unknown.",
     )
-    sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
+    sequence: FrameOfChange
     since: datetime = Field(description="When that frame was captured, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
-    historical: bool = Field(default=False, description="Whether the message waited for the broker and is sent late.")
+    clock_synchronized: SynchronizedThen
+    historical: Historical = False
 
 
 class EventKind(str, Enum):
@@ -324,7 +338,7 @@ class FollowedObject(Part):
 class EventMessage(Message):
     """A change of state, objects that appeared or are gone, or what one object did."""
 
-    camera: str = Field(description="Name of the camera.")
+    camera: CameraName
     kind: EventKind = Field(
         default=EventKind.STATE,
         description="state: another state (classification); appeared, gone: there are more or fewer of `label` than "
@@ -360,7 +374,7 @@ class EventMessage(Message):
     unknown: bool = Field(
         default=False, description="Whether what is seen is unknown now; then `state` is null. False for other kinds."
     )
-    previous: str | None = Field(description="The previous state; null at first, or if no label was certain.")
+    previous: PreviousState
     score: float | None = Field(
         ge=0,
         le=1,
@@ -372,10 +386,10 @@ class EventMessage(Message):
         description="Duration of `previous`, or of `previous_count`, in seconds, or how long the object has been in "
         "the zone (entered, left, loitering) or in the picture; null at first.",
     )
-    sequence: int = Field(ge=1, description="Number of the frame that changed the state.")
+    sequence: FrameOfChange
     captured: datetime = Field(description="When that frame was captured, UTC.")
-    clock_synchronized: bool = Field(description="Whether the device's clock was synchronized then.")
-    historical: bool = Field(default=False, description="Whether the message waited for the broker and is sent late.")
+    clock_synchronized: SynchronizedThen
+    historical: Historical = False
 
 
 class CameraState(str, Enum):
@@ -405,7 +419,7 @@ class CameraState(str, Enum):
 class StatusMessage(Message):
     """Status of a camera, sent when it changes."""
 
-    camera: str = Field(description="Name of the camera.")
+    camera: CameraName
     status: CameraState = Field(
         description="opening: first attempt; running: frames arrive; frozen: frames arrive, but the picture does not "
         "change; black: the picture is black; delayed: they arrive late; failed: no frames, retried later; "
@@ -414,9 +428,7 @@ class StatusMessage(Message):
     reason: str | None = Field(description="Description of the problem; null if there is none.")
     source: str = Field(description="Address of the source: of a URL scheme, host and port, of a file its path.")
     since: datetime = Field(description="When the status changed, UTC.")
-    clock_synchronized: bool = Field(
-        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
-    )
+    clock_synchronized: SynchronizedWhenSent
     failures: int = Field(ge=0, description="Number of failures of the source.")
     problem: bool = Field(
         description="Whether there has been a `reason` for 3 s or longer, or was one until less than 3 s ago: a camera "
@@ -430,66 +442,7 @@ class StatusMessage(Message):
 class MotionMessage(Message):
     """Whether there is motion before a camera, sent when that changes."""
 
-    camera: str = Field(description="Name of the camera.")
+    camera: CameraName
     motion: bool = Field(description="Whether enough of the picture has changed within the last `motion.off_after` s.")
     since: datetime = Field(description="When the frame that changed this was captured, UTC.")
-    clock_synchronized: bool = Field(
-        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
-    )
-
-
-class SettingsMessage(Message):
-    """Settings of a camera that commands can change; sent at the start, and after each change."""
-
-    camera: str = Field(description="Name of the camera.")
-    enabled: bool = Field(description="Whether the camera is read and its frames are classified.")
-    max_fps: float = Field(ge=0, description="Most frames per second to classify; 0: all.")
-    score: float | None = Field(
-        ge=0,
-        le=1,
-        description="Detection: least score of all labels, null if they differ; classification: at which a label "
-        "becomes the state. Null for other tasks.",
-    )
-    labels: list[str] | None = Field(description="Detection: labels to report; null: all, or another task.")
-    model: str = Field(description="The model in use, as the command `model` names it.")
-    model_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of its file.")
-    available_sha256: str = Field(
-        pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the file of that name in `swap.model_folder`; that of the model in use without one.",
-    )
-    by_command: list[str] = Field(description="Which of these the command `set` has set; the others are the config's.")
-
-
-class InfoMessage(Message):
-    """What runs on the device; sent at every connect and after a reload."""
-
-    version: str = Field(description="Version of edgemeta.")
-    started: datetime = Field(description="When the service started, UTC.")
-    clock_synchronized: bool = Field(
-        description="Whether the device's clock was synchronized when this was sent; if it is set later, sent again."
-    )
-    model: ModelIdentity = Field(description="The model; that of the first camera if they differ.")
-    task: TaskName = Field(description="Task of that model.")
-    labels: list[str] = Field(description="All labels that messages may contain.")
-    backend: str = Field(description="The backend that runs it.")
-    config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the config in effect.")
-    cameras: list[str] = Field(description="Names of the cameras.")
-    names: dict[str, str] = Field(description="Name of each camera for people; the camera's own without `name`.")
-    models: dict[str, ModelIdentity] = Field(description="Model of each camera.")
-    tasks: dict[str, TaskName] = Field(description="Task of each camera's model.")
-    overloaded: str | None = Field(
-        description="What was measured when the service began to get too little of the processor, so that frames are "
-        "late; null while it gets enough."
-    )
-    model_refused: str | None = Field(
-        description="Reason why a model named by the config is not in use; null if all are."
-    )
-
-
-class AnswerMessage(Message):
-    """Result of a command."""
-
-    verb: str = Field(description="The command.")
-    ok: bool = Field(description="Whether it succeeded.")
-    outcome: str = Field(description="Description of the result.")
-    transaction: str | None = Field(description="The `transaction` of the command; null if it had none.")
+    clock_synchronized: SynchronizedWhenSent

@@ -18,7 +18,7 @@ from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import ANSWER
 from edgemeta.daemon.messages.command_payload import Payload
 from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadCommand, RestartCommand, SetCommand
-from edgemeta.daemon.messages.records import AnswerMessage
+from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer, ChangeQueue

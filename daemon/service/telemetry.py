@@ -14,7 +14,8 @@ from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.messages.channels import INFO, MOTION, SETTINGS, STATS, STATUS, SWAP
-from edgemeta.daemon.messages.records import InfoMessage, MotionMessage, SettingsMessage, StatusMessage
+from edgemeta.daemon.messages.records import MotionMessage, StatusMessage
+from edgemeta.daemon.messages.service import InfoMessage, SettingsMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.messages.page import BrokerPage, CameraPage, PageState, Point, StagePage
-from edgemeta.daemon.messages.records import InfoMessage
+from edgemeta.daemon.messages.service import InfoMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.metrics.health import Health
 from edgemeta.daemon.metrics.snapshot import CameraSnapshot, MetricsSnapshot

@@ -53,11 +53,6 @@ class Relu(Real):
     ceiling: float | None = None
 
     @property
-    def commutes(self) -> bool:
-        """As `Operator.commutes`."""
-        return self.ceiling is None
-
-    @property
     def limits(self) -> tuple[float | None, float | None] | None:
         """As `Operator.limits`."""
         return 0.0, self.ceiling
@@ -78,7 +73,6 @@ class PRelu(Real):
     """y[c] = x[c] from 0 on, slopes[c] * x[c] below; slopes float32 [C]. In integers a Lookup with a table for each."""
 
     kind = "prelu"
-    commutes = True
 
     name: str
     input: str

@@ -22,7 +22,6 @@ class Add(Joining, Summing):
     """
 
     kind = "add"
-    commutes = True
 
     name: str
     inputs: tuple[str, str]

@@ -46,7 +46,6 @@ class Upsample(Moving):
     """Nearest neighbour: y[i, j] = x[i // factor_y, j // factor_x]. The output has the input's quantization."""
 
     kind = "upsample"
-    commutes = True
 
     name: str
     input: str
@@ -76,7 +75,6 @@ class Pad(Moving):
     """
 
     kind = "pad"
-    commutes = True
 
     name: str
     input: str

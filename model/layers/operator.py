@@ -40,11 +40,6 @@ class Operator:
         return (self.input,)
 
     @property
-    def commutes(self) -> bool:
-        """Whether a positive factor for each channel of all inputs is that of the output, in real numbers."""
-        return False
-
-    @property
     def limits(self) -> tuple[float | None, float | None] | None:
         """The real bounds of a layer that does nothing but keep its input within them; None of another layer."""
         return None

@@ -15,7 +15,6 @@ class Pool(Windowed):
     """A kernel without weights, which reduces each channel by itself."""
 
     kernel: Pair
-    commutes = True
 
     @property
     def covered(self) -> Pair:
@@ -54,8 +53,6 @@ class MaxPool(Pool, Homogeneous):
 
 class Mean(Summing):
     """A layer whose elements are means of elements of one channel."""
-
-    commutes = True
 
     def area(self, source: Shape) -> int:
         """Elements of one mean, for the shape of the input."""

@@ -27,7 +27,6 @@ class ResizeBilinear(Homogeneous):
     """
 
     kind = "resize_bilinear"
-    commutes = True
 
     name: str
     input: str

@@ -35,15 +35,15 @@ class Standstill:
 
     def __init__(self) -> None:
         self._anchor: Point | None = None
-        self._since_ms = 0
+        self._since_ns = 0
         self._told = False
 
-    def move(self, point: Point, reach: int, after_ms: int, time_ms: int) -> bool:
+    def move(self, point: Point, reach: int, after_ns: int, time_ns: int) -> bool:
         """Whether the object has just come to stand still, by being at this point. True once until it moves again."""
         anchor = self._anchor
         if anchor is None or (point[0] - anchor[0]) ** 2 + (point[1] - anchor[1]) ** 2 > reach * reach:
-            self._anchor, self._since_ms, self._told = point, time_ms, False
-        if self._told or time_ms - self._since_ms < after_ms:
+            self._anchor, self._since_ns, self._told = point, time_ns, False
+        if self._told or time_ns - self._since_ns < after_ns:
             return False
         self._told = True
         return True

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.labelled_images import first_places
-from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of
+from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of, places_of
 from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
 
@@ -120,8 +120,8 @@ def load_boxed_images(path: Path, labels: tuple[str, ...] | None = None, size: i
         raise DataError(f"{path}: has no {missing[0]}, expected {', '.join(_MEMBERS)}: images with boxes")
     x, own = pixels_of(path, members["x"]), labels_of(path, members["labels"])
     boxes = _boxes(path, members["boxes"], x.shape[1:3])
-    classes = _numbers(path, "classes", members["classes"], len(boxes), len(own))
-    images = _numbers(path, "images", members["images"], len(boxes), len(x))
+    classes = places_of(path, "classes", members["classes"], len(boxes), len(own))
+    images = places_of(path, "images", members["images"], len(boxes), len(x))
     if (np.diff(images) < 0).any():
         raise DataError(f"{path}: images of the boxes are not in order, expected ascending numbers")
     if size is not None and x.shape[1:3] != (size, size):
@@ -146,16 +146,6 @@ def _boxes(path: Path, boxes: NDArray[Any], image: tuple[int, ...]) -> NDArray[n
             f"{path}: box {wrong} is {boxes[wrong].tolist()}, expected x0 < x1 and y0 < y1 inside of {width}x{height}"
         )
     return boxes.astype(np.float32)
-
-
-def _numbers(path: Path, name: str, numbers: NDArray[Any], count: int, limit: int) -> NDArray[np.int64]:
-    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
-        raise DataError(
-            f"{path}: {name} is {numbers.dtype} {numbers.shape}, expected an integer for each box [{count}]"
-        )
-    if count and (numbers.min() < 0 or numbers.max() >= limit):
-        raise DataError(f"{path}: {name} run from {numbers.min()} to {numbers.max()}, expected 0..{limit - 1}")
-    return numbers.astype(np.int64)
 
 
 def _flags(path: Path, members: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -2,8 +2,7 @@
 
 Members: `jpeg` uint8 [bytes], all files concatenated; `offsets` unsigned [N + 1], image i is
 jpeg[offsets[i]:offsets[i + 1]]; `y` the labels. Decoded with Pillow if it is installed (the `train` extra), otherwise
-with OpenCV. The two decoders may differ by a few grey levels, so exact figures should state which was used
-(`decoder_name`).
+with OpenCV. The two decoders may differ by a few grey levels, so exact figures should state which was used.
 """
 
 import io
@@ -26,29 +25,13 @@ class _UndecodableError(Exception):
     """A JPEG file that is not a colour image of an accepted size; the text states the reason."""
 
 
-def decoder_name() -> str:
-    """Name of the decoder in use, Pillow or OpenCV. Raises MissingExtraError if there is neither."""
-    return _decoder()[0]
-
-
 def decode_container(path: Path, jpeg: NDArray[Any], offsets: NDArray[Any]) -> NDArray[np.uint8]:
     """Decode all images: uint8 [N, H, W, 3] RGB. path: for error texts only.
 
     Raises DataError for wrong dtypes, offsets that do not increase from 0 to the number of bytes, and images that
     cannot be decoded, are not RGB, larger than MAX_SIDE, or not all of one size.
     """
-    if jpeg.dtype != np.uint8 or jpeg.ndim != 1:
-        raise DataError(f"{path}: jpeg is {jpeg.dtype} {jpeg.shape}, expected uint8 [bytes]")
-    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
-        raise DataError(f"{path}: offsets is {offsets.dtype} {offsets.shape}, expected integers [images + 1]")
-    bounds = offsets.astype(np.int64)
-    if bounds[0] != 0 or bounds[-1] != len(jpeg) or not (np.diff(bounds) > 0).all():
-        raise DataError(
-            f"{path}: offsets run from {offsets[0]} to {offsets[-1]}"
-            f"{'' if (np.diff(bounds) > 0).all() else ' and do not always increase'}, "
-            f"expected increasing numbers from 0 to {len(jpeg)}"
-        )
-    decode = _decoder()[1]
+    bounds, decode = bounds_of(path, jpeg, offsets), _decoder()
     data = jpeg.tobytes()
     first = _decoded(path, 0, decode, data[: bounds[1]])
     out = np.empty((len(bounds) - 1, *first.shape), dtype=np.uint8)
@@ -65,6 +48,22 @@ def _size(image: NDArray[np.uint8]) -> str:
     return f"{image.shape[1]}x{image.shape[0]}"
 
 
+def bounds_of(path: Path, jpeg: NDArray[Any], offsets: NDArray[Any]) -> NDArray[np.int64]:
+    """The checked offsets, int64 [N + 1]: image i is jpeg[offsets[i] : offsets[i + 1]]. Raises DataError."""
+    if jpeg.dtype != np.uint8 or jpeg.ndim != 1:
+        raise DataError(f"{path}: jpeg is {jpeg.dtype} {jpeg.shape}, expected uint8 [bytes]")
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
+        raise DataError(f"{path}: offsets is {offsets.dtype} {offsets.shape}, expected integers [images + 1]")
+    bounds = offsets.astype(np.int64)
+    if bounds[0] != 0 or bounds[-1] != len(jpeg) or not (np.diff(bounds) > 0).all():
+        raise DataError(
+            f"{path}: offsets run from {offsets[0]} to {offsets[-1]}"
+            f"{'' if (np.diff(bounds) > 0).all() else ' and do not always increase'}, "
+            f"expected increasing numbers from 0 to {len(jpeg)}"
+        )
+    return bounds
+
+
 def _decoded(path: Path, i: int, decode: Decoder, data: bytes) -> NDArray[np.uint8]:
     try:
         return decode(data)
@@ -72,11 +71,11 @@ def _decoded(path: Path, i: int, decode: Decoder, data: bytes) -> NDArray[np.uin
         raise DataError(f"{path}: image {i} {error}, expected an RGB JPEG") from error
 
 
-def _decoder() -> tuple[str, Decoder]:
+def _decoder() -> Decoder:
     try:
         from PIL import Image
     except ImportError:
-        return "OpenCV", _opencv_decoder()
+        return _opencv_decoder()
 
     def decode(data: bytes) -> NDArray[np.uint8]:
         try:
@@ -87,7 +86,7 @@ def _decoder() -> tuple[str, Decoder]:
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise _UndecodableError(f"cannot be decoded ({' '.join(str(error).split())})") from error
 
-    return "Pillow", decode
+    return decode
 
 
 def _opencv_decoder() -> Decoder:

@@ -57,6 +57,15 @@ def classes_of(path: Path, y: NDArray[Any], labels: tuple[str, ...]) -> NDArray[
     return y.astype(np.int64)
 
 
+def places_of(path: Path, name: str, numbers: NDArray[Any], count: int, limit: int) -> NDArray[np.int64]:
+    """The member of a name: `count` places 0..limit - 1, int64 [count]."""
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
+        raise DataError(f"{path}: {name} is {numbers.dtype} {numbers.shape}, expected integers [{count}]")
+    if count and (numbers.min() < 0 or numbers.max() >= limit):
+        raise DataError(f"{path}: {name} run from {numbers.min()} to {numbers.max()}, expected 0..{limit - 1}")
+    return numbers.astype(np.int64)
+
+
 def labels_of(path: Path, names: NDArray[Any]) -> tuple[str, ...]:
     """The names of the classes, of an array [labels] of strings."""
     if names.dtype.kind != "U" or names.ndim != 1 or not 1 <= len(names) <= MAX_LABELS:

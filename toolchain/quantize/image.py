@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.float_reference import in_order
 from edgemeta.model.graph import FloatModel, Preprocessing
 from edgemeta.model.layers import TensorType
-from edgemeta.model.preprocess import look_up, pixel_table
+from edgemeta.model.preprocess import pixel_table
 
 
 def image_type(model: FloatModel) -> TensorType:
@@ -62,8 +61,3 @@ class ImageInput:
 def image_input(model: FloatModel) -> ImageInput:
     """What a frame becomes for the integer network of a float model."""
     return ImageInput(image_type(model), preprocessing_of(model))
-
-
-def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
-    """Pixels uint8 [N, H, W, 3] as input of the integer network, of type `image_type`."""
-    return look_up(image_table(model), in_order(pixels, model.colour))

@@ -3,7 +3,14 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+def parameter_groups(network: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """What is trained: weights of convolutions and dense layers, which decay; shifts and factors, which do not."""
+    trained = [each for each in network.parameters() if each.requires_grad]
+    weights, others = [each for each in trained if each.ndim > 1], [each for each in trained if each.ndim <= 1]
+    return [{"params": weights, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
 class OptimizerStep:

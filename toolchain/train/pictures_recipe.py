@@ -19,9 +19,9 @@ from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.designs import MIN_SIZE, Design
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
-from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep, parameter_groups
 from edgemeta.toolchain.train.picture_views import ViewSettings, blend, random_views
-from edgemeta.toolchain.train.student import cosine
+from edgemeta.toolchain.train.student import warmed_rates
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,6 @@ def train_on_pictures(
     steps = images // batch
     even = recipe.smoothing / classes
     targets = functional.one_hot(torch.from_numpy(large.y.astype(np.int64)), classes) * (1.0 - recipe.smoothing) + even
-    decaying = [p for p in network.parameters() if p.ndim > 1]
-    others = [p for p in network.parameters() if p.ndim <= 1]
-    groups = [{"params": decaying, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-
-    def rates(epoch: int, step: int) -> tuple[float, float]:
-        position = (epoch * steps + step) / (recipe.epochs * steps)
-        rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
-        return rate, rate
 
     def losses(epoch: int) -> BatchLoss:
         rng, side = generator(recipe.seed, STREAM_PICTURES, epoch), recipe.view_size(epoch, network.size)
@@ -112,12 +104,12 @@ def train_on_pictures(
     training = Training(
         stage="training",
         network=network,
-        step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
+        step=OptimizerStep(torch.optim.AdamW(parameter_groups(network, recipe.weight_decay), lr=recipe.lr)),
         epochs=recipe.epochs,
         images=images,
         batch=batch,
         order=lambda epoch: generator(recipe.seed, STREAM_ORDER, epoch).permutation(images),
-        rates=rates,
+        rates=warmed_rates(recipe.lr, recipe.warmup_epochs, recipe.epochs, steps),
         losses=losses,
         measure=lambda candidate: accuracy_percent(candidate, validation.x, validation.y, 100),
         average=recipe.ema,

@@ -1,7 +1,7 @@
 """Distillation of the student: ResNet-8 is trained on the teachers' mean logits and the labels."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, 
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.networks import build
-from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep, parameter_groups
 from edgemeta.toolchain.train.picture_views import blend
 from edgemeta.toolchain.train.recipe import Recipe, StudentRecipe
 from edgemeta.toolchain.train.targets import Target
@@ -53,6 +53,12 @@ def cosine(position: float, warmup: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * (position - warmup) / (1.0 - warmup)))
 
 
+def warmed_rates(lr: float, warmup_epochs: float, epochs: int, steps: int) -> Callable[[int, int], tuple[float, float]]:
+    """Rates of both parameter groups in an epoch's step: `lr` times `cosine`, whose warm-up is half of all at most."""
+    warmup = min(warmup_epochs / epochs, 0.5)
+    return lambda epoch, step: (lr * cosine((epoch * steps + step) / (epochs * steps), warmup),) * 2
+
+
 def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperature: float, hard_weight: float) -> Tensor:
     """(1 - h) T^2 KL(softmax(target / T) || softmax(logits / T)) + h CE(logits, labels), batch mean.
 
@@ -71,10 +77,7 @@ def distillation_loss(logits: Tensor, target: Tensor, labels: Tensor, temperatur
 
 def nesterov(network: nn.Module, lr: float, momentum: float, weight_decay: float) -> torch.optim.SGD:
     """SGD with Nesterov momentum; convolutions and dense weights decay, shifts and factors do not."""
-    weights = [p for p in network.parameters() if p.ndim > 1]
-    others = [p for p in network.parameters() if p.ndim <= 1]
-    groups = [{"params": weights, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
+    return torch.optim.SGD(parameter_groups(network, weight_decay), lr=lr, momentum=momentum, nesterov=True)
 
 
 def train_student(

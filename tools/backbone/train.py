@@ -20,7 +20,7 @@ from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.batches import accuracy_percent, mixed_precision, network_input
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
-from edgemeta.toolchain.train.optimizer_step import OptimizerStep
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep, parameter_groups
 from tools.backbone.recipe import HELD_OUT, BackboneRecipe
 from tools.backbone.student import Student
 from tools.backbone.teacher import Teacher
@@ -83,10 +83,6 @@ def train_backbone(
     student = Student(recipe)
     student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     student.measure([teacher.maps(views.batch(_SPREAD_EPOCH, number)[0]) for number in range(_SPREAD_BATCHES)])
-    learnt = [parameter for parameter in student.parameters() if parameter.requires_grad]
-    weights = [parameter for parameter in learnt if parameter.ndim > 1]
-    others = [parameter for parameter in learnt if parameter.ndim <= 1]
-    groups = [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
     squares = scaled_to(pictures.held_out[:_MEASURED], recipe.size)
 
     def measure(network: nn.Module) -> float:
@@ -105,7 +101,7 @@ def train_backbone(
         training = Training(
             stage="student",
             network=student,
-            step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
+            step=OptimizerStep(torch.optim.AdamW(parameter_groups(student, recipe.weight_decay), lr=recipe.lr)),
             epochs=recipe.epochs,
             images=recipe.steps,
             batch=1,

@@ -15,7 +15,7 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import Topics
 from edgemeta.daemon.messages.commands import ModelCommand
-from edgemeta.daemon.messages.records import AnswerMessage
+from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming

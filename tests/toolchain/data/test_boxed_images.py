@@ -67,7 +67,7 @@ def test_classes_are_numbered_as_the_networks_labels(tmp_path: Path) -> None:
         ({"boxes": np.full((3, 4), np.nan)}, r"box 0 is \[nan, nan, nan, nan\], expected"),
         ({"boxes": np.array([[0, 0, 12, 9]] * 3)}, "inside of 12x8"),
         ({"classes": np.array([0, 1, 2])}, r"classes run from 0 to 2, expected 0..1"),
-        ({"classes": np.array([0, 1])}, r"classes is int64 \(2,\), expected an integer for each box \[3\]"),
+        ({"classes": np.array([0, 1])}, r"classes is int64 \(2,\), expected integers \[3\]"),
         ({"images": np.array([0, 2, 1])}, "not in order, expected ascending numbers"),
         ({"images": np.array([0, 2, 3])}, r"images run from 0 to 3, expected 0..2"),
         ({"x": np.zeros((3, 8, 12), np.uint8)}, "x is uint8"),

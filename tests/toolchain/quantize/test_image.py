@@ -5,13 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgemeta.model.file import encode
-from edgemeta.model.float_reference import network_input
+from edgemeta.model.float_reference import in_order, network_input
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.preprocess import preprocess
+from edgemeta.model.preprocess import look_up, preprocess
 from edgemeta.toolchain.quantize.auto import quantize_auto
-from edgemeta.toolchain.quantize.image import image_integers, image_table, image_type
+from edgemeta.toolchain.quantize.image import image_table, image_type
+
+
+def image_integers(model: FloatModel, pixels: NDArray[np.uint8]) -> NDArray[np.int8] | NDArray[np.uint8]:
+    return look_up(image_table(model), in_order(pixels, model.colour))
 
 
 def test_mean_128_is_exact_int8(every_layer: FloatModel, pixels: Any) -> None:

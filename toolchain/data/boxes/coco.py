@@ -26,8 +26,8 @@ def load_coco(path: Path, root: Path) -> BoxedPictures:
     content = _content(path)
     if not isinstance(content, dict) or not all(_are_objects(content.get(part)) for part in _PARTS):
         raise DataError(f"{path}: is no COCO file, expected the lists images, annotations and categories")
-    used = {each.get("category_id") for each in content["annotations"]}
-    above = {each.get("supercategory") for each in content["categories"]}
+    used = {_key(each, "category_id", path) for each in content["annotations"]}
+    above = {str(each.get("supercategory")) for each in content["categories"]}
     names = {
         _key(each, "id", path): str(each.get("name"))
         for each in sorted(content["categories"], key=lambda each: str(each.get("id")).zfill(9))

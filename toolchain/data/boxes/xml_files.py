@@ -1,7 +1,7 @@
 """Reads boxes from XML: a file for each picture as Pascal VOC has them, or one for all as CVAT exports them.
 
 VOC counts pixels from 1 and names the last one of a box, so xmin .. xmax is xmin - 1 to xmax here. Of CVAT's forms it
-is "CVAT for images": boxes, and outlines, whose boxes are taken.
+is "CVAT for images": boxes, and polygons, whose boxes are taken.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,6 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 from edgemeta.toolchain.data.boxes.found import Box, FoundPictures, boxed_picture, number, read_text
 from edgemeta.toolchain.data.boxes.pictures import BoxedPictures
 from edgemeta.toolchain.errors import DataError
-
-_OUTLINES = ("polygon", "polyline", "points")
 
 
 def load_voc(files: list[Path], root: Path) -> BoxedPictures:
@@ -88,7 +86,7 @@ def _cvat_boxes(image: Element, path: Path) -> Iterator[Box]:
         if each.tag == "box":
             x0, y0, x1, y1 = (number(each.get(side), side, path) for side in ("xtl", "ytl", "xbr", "ybr"))
             yield label, (x0, y0, x1, y1), False
-        elif each.tag in _OUTLINES[:1]:
+        elif each.tag == "polygon":
             points = [pair.split(",") for pair in (each.get("points") or "").split(";")]
             numbers = [[number(side, "points", path) for side in pair] for pair in points]
             if any(len(pair) != 2 for pair in numbers):

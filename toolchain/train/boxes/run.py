@@ -26,8 +26,8 @@ from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
 from edgemeta.toolchain.train.boxes.views import BoxView, cells, draw_view
 from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.loop import BatchLoss, Trained, Training, run_epochs
-from edgemeta.toolchain.train.optimizer_step import OptimizerStep
-from edgemeta.toolchain.train.student import cosine
+from edgemeta.toolchain.train.optimizer_step import OptimizerStep, parameter_groups
+from edgemeta.toolchain.train.student import warmed_rates
 
 _BATCH = 50
 _ENOUGH = 10
@@ -85,14 +85,6 @@ class BoxRun:
         images = pictures * -(-recipe.least_views // pictures) if pictures < recipe.least_views else pictures
         batch = min(recipe.batch, images)
         steps = images // batch
-        decaying = [p for p in network.parameters() if p.ndim > 1]
-        others = [p for p in network.parameters() if p.ndim <= 1]
-        groups = [{"params": decaying, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-
-        def rates(epoch: int, step: int) -> tuple[float, float]:
-            position = (epoch * steps + step) / (recipe.epochs * steps)
-            rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
-            return rate, rate
 
         def order(epoch: int) -> NDArray[np.int64]:
             return generator(recipe.seed, STREAM_ORDER, first + epoch).permutation(images) % pictures
@@ -114,12 +106,12 @@ class BoxRun:
         training = Training(
             stage="training",
             network=network,
-            step=OptimizerStep(torch.optim.AdamW(groups, lr=recipe.lr)),
+            step=OptimizerStep(torch.optim.AdamW(parameter_groups(network, recipe.weight_decay), lr=recipe.lr)),
             epochs=recipe.epochs,
             images=images,
             batch=batch,
             order=order,
-            rates=rates,
+            rates=warmed_rates(recipe.lr, recipe.warmup_epochs, recipe.epochs, steps),
             losses=losses,
             measure=watched.percent,
             evaluate_every=recipe.evaluate_every,

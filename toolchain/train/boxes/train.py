@@ -36,10 +36,10 @@ class BoxWishes:
     """What a user wants.
 
     size: side of the square input in pixels, a multiple of 32. width: factor on all channels. device: "cpu" or "cuda",
-    which computes all epochs but those at 8 bits. epochs: None: those of
-    the recipe. start: float model of `train --task detection` whose weights are the first ones. teacher: float model of
-    a detection that teaches as well. unlabelled: folders of pictures that only the teacher labels. without: sources of
-    the data that are left out. licences: YAML file with the licence of each source.
+    which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: float model of `train
+    --task detection` whose weights are the first ones. teacher: float model of a detection that teaches as well.
+    unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are left out.
+    licences: YAML file with the licence of each source.
     """
 
     size: int = 320

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import cv2
 import numpy as np
@@ -142,18 +143,14 @@ def _mark_unknown(
         known[near, classes[place]] = False
 
 
-_CELLS: dict[int, NDArray[np.float32]] = {}
-
-
+@cache
 def cells(size: int) -> NDArray[np.float32]:
     """Middle x, y and stride in pixels of all cells of an image of `size` pixels: float32 [cells, 3]."""
-    if size not in _CELLS:
-        grids = []
-        for stride in STRIDES:
-            rows, columns = np.mgrid[: size // stride, : size // stride].reshape(2, -1)
-            grids.append(np.stack([(columns + 0.5) * stride, (rows + 0.5) * stride, np.full(len(rows), stride)], 1))
-        _CELLS[size] = np.concatenate(grids).astype(np.float32)
-    return _CELLS[size]
+    grids = []
+    for stride in STRIDES:
+        rows, columns = np.mgrid[: size // stride, : size // stride].reshape(2, -1)
+        grids.append(np.stack([(columns + 0.5) * stride, (rows + 0.5) * stride, np.full(len(rows), stride)], 1))
+    return np.concatenate(grids).astype(np.float32)
 
 
 def coloured(pixels: Pixels, settings: BoxViewSettings, rng: np.random.Generator) -> Pixels:

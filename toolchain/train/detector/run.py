@@ -21,7 +21,7 @@ from edgemeta.toolchain.train.detector.network import ANCHORS, STRIDES, task_of,
 from edgemeta.toolchain.train.detector.recipe import DetectorRecipe
 from edgemeta.toolchain.train.loop import BatchLoss, Training, run_epochs
 from edgemeta.toolchain.train.optimizer_step import OptimizerStep
-from edgemeta.toolchain.train.student import cosine, nesterov
+from edgemeta.toolchain.train.student import nesterov, warmed_rates
 
 _BATCH = 100
 
@@ -43,11 +43,6 @@ def train_tiny_yolo(
     loss_of = DetectionLoss(task)
     watched = _Watched(network, measured)
 
-    def rates(epoch: int, step: int) -> tuple[float, float]:
-        position = (epoch * steps + step) / (recipe.epochs * steps)
-        rate = recipe.lr * cosine(position, min(recipe.warmup_epochs / recipe.epochs, 0.5))
-        return rate, rate
-
     def losses(epoch: int) -> BatchLoss:
         mirrored = generator(recipe.seed, STREAM_STUDENT, epoch).random(len(train)) < 0.5
 
@@ -67,7 +62,7 @@ def train_tiny_yolo(
         images=len(train),
         batch=recipe.batch,
         order=lambda epoch: generator(recipe.seed, STREAM_ORDER, epoch).permutation(len(train)),
-        rates=rates,
+        rates=warmed_rates(recipe.lr, recipe.warmup_epochs, recipe.epochs, steps),
         losses=losses,
         measure=watched.precision,
         evaluate_every=recipe.evaluate_every,

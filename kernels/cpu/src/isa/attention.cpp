@@ -7,10 +7,6 @@ namespace {
 
 constexpr int64_t kSoftmaxHalf = 1 << 7;  // half of a unit of Softmax::multiplier
 
-}  // namespace
-
-namespace {
-
 constexpr int32_t kPowers = 1024;  // entries of a softmax's table that are kept between its two passes
 
 // Levels of some elements of a group, from their powers: x = power * multiplier / (2**8 sum) + 1/2, rounded down. As

@@ -59,12 +59,18 @@ def test_without_the_optional_members_all_is_known(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"offsets": None}, "has no offsets, expected jpeg, offsets, boxes"),
-        ({"offsets": np.array([0, 9, 5])}, "offsets do not cut jpeg into pictures"),
-        ({"boxes": np.zeros((3, 3), np.float32)}, r"boxes is \(3, 3\), expected \[boxes, 4\]"),
-        ({"box_image": np.array([0, 0, 2])}, "names image 2 or label 1, expected those in the archive"),
+        ({"offsets": np.array([0, 9, 5])}, "offsets run from 0 to 5 and do not always increase"),
+        ({"boxes": np.zeros((3, 3), np.float32)}, r"boxes is float32 \(3, 3\), expected numbers \[boxes, 4\]"),
+        ({"offsets": np.array(7)}, r"offsets is \w+ \(\), expected integers \[images \+ 1\]"),
+        ({"jpeg": np.zeros(9)}, r"jpeg is float64 \(9,\), expected uint8 \[bytes\]"),
+        ({"box_image": np.array([0, 0, 2])}, "box_image run from 0 to 2, expected 0..1"),
+        ({"box_label": np.array([0, 0, 2])}, "box_label run from 0 to 2, expected 0..1"),
+        ({"box_label": np.array([0, 0, -1])}, "box_label run from -1 to 0, expected 0..1"),
+        ({"box_label": np.array([0, 0.5, 1])}, r"box_label is float64 \(3,\), expected integers \[3\]"),
         ({"boxes": np.array([[0, 0, 8, 8], [9, 4, 4, 16], [1, 1, 5, 5]], np.float32)}, "picture 0: box 0 is"),
         ({"labelled": np.ones((2, 3))}, r"labelled is \(2, 3\), expected \(2, 2\)"),
-        ({"source": np.array([0, 2])}, "source runs to 2, expected a place among the 2 sources"),
+        ({"source": np.array([0, 2])}, "source run from 0 to 2, expected 0..1"),
+        ({"source": np.array([0, -1])}, "source run from -1 to 0, expected 0..1"),
     ],
 )
 def test_a_damaged_archive_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

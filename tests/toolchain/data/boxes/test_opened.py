@@ -207,6 +207,13 @@ def changed(path: Path, old: str, new: str) -> None:
         ("coco", "annotations/instances.json", '"bbox": [1, ', '"bbox": ["a", ', "is 'a', expected a number"),
         ("coco", "annotations/instances.json", '"bbox": [1, ', '"bbox": [', "expected x, y, width, height"),
         ("coco", "annotations/instances.json", '"image_id": 10', '"image_id": 99', "is of image 99 and category 3"),
+        (
+            "coco",
+            "annotations/instances.json",
+            '"category_id": 3',
+            '"category_id": [3]',
+            "has category_id .3., expected a",
+        ),
         ("coco", "annotations/instances.json", '"images"', '"pictures"', "has no annotations, expected"),
         ("coco", "annotations/instances.json", "]", "", "instances.json: is no JSON"),
         ("voc", "Annotations/p0.xml", "<xmin>2</xmin>", "", "xmin is 'None', expected a number"),
