@@ -36,7 +36,8 @@ from edgemeta.plugins.api import Batch, Outputs, Session
 from edgemeta.plugins.measure import verify as count_mismatches
 from edgemeta.plugins.preprocess import make_preprocessor
 from edgemeta.tasks.classification import unknown
-from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed
+from edgemeta.toolchain.data.boxes.opened import BoxedFrames, open_boxed_images
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, FolderFrames, Frames
 from edgemeta.toolchain.data.labelled_images import LabelledImages, open_images
@@ -65,8 +66,8 @@ def evaluate(
     of rejection: also the share that it rejects, that of images with a right label that lose it, and the accuracy of
     the labels given, whose scores the calibration error is of; top-1 and recalls are without.
 
-    Detection: at an overlap of 0.5 and the mean of 0.5 to 0.95, as COCO has them, of all labels and of each. PATH is an
-    archive with boxes, as `edgemeta scenes` writes it.
+    Detection: at an overlap of 0.5 and the mean of 0.5 to 0.95, as COCO has them, of all labels and of each. PATH has
+    pictures with boxes in any form that `edgemeta train --task detection` takes.
 
     Labels are matched by name. Pictures are cropped and resized as camera frames are. A float model runs in NumPy,
     regardless of the backend, and has no scores.
@@ -87,7 +88,7 @@ def evaluate(
     else:
         model = load_model(model_name)
         digest = model.digest
-        images = _images(model_name, model.task, Path(data_path))
+        images = _images(model_name, model.task, model.input.shape[0], Path(data_path))
         backend_name, session = open_session(model, backend, threads, isa)
         with closing(session), progress_bar("eval") as progress:
             result = _of_integers(model, session, images, progress)
@@ -101,7 +102,7 @@ def evaluate(
 
 
 def _of_floats(name: str, model: FloatModel, data: Path, progress: Progress) -> Evaluation | Precision:
-    images = _images(name, model.task, data)
+    images = _images(name, model.task, model.input_shape[0], data)
     if isinstance(images, BoxedImages):
         return evaluate_float_detector(model, images, progress)
     return evaluate_float(model, images, progress)
@@ -115,11 +116,11 @@ def _of_integers(
     return evaluate_integers(model, session, images, progress)
 
 
-def _images(model_name: str, task: Task, data: Path) -> LabelledImages | BoxedImages:
-    """What a model of this task is measured on."""
+def _images(model_name: str, task: Task, side: int, data: Path) -> LabelledImages | BoxedImages:
+    """What a model of this task is measured on. side: of its input in pixels."""
     match task:
         case Detection():
-            return load_boxed_images(data, labels=task.labels)
+            return open_boxed_images(data, task.labels, side)
         case Classification():
             return open_images(data, task.labels, remark)
     raise EdgemetaError(
@@ -210,8 +211,9 @@ def _frames(path: Path) -> Frames:
     """All frames of a data set or of a folder of pictures."""
     if path.is_dir() and not is_dataset(path):
         return FolderFrames(path, sys.maxsize, remark)
-    data = load_boxed_images(path) if is_boxed(path) else load_dataset(path, labels=NUMBERS)
-    return ArrayFrames(data.x, str(path))
+    if is_boxed(path):
+        return BoxedFrames(path)
+    return ArrayFrames(load_dataset(path, labels=NUMBERS).x, str(path))
 
 
 def _batches(model: Model, frames: Frames) -> Iterator[Batch]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.calibrating import calibrate
 from edgemeta.cli.getting import get
 from edgemeta.cli.model_info import float_lines, float_values, task_lines, task_values
 from edgemeta.cli.options import any_model_argument, json_option, keeps_inputs, load_model, model_argument, report
@@ -176,6 +177,7 @@ def sign(model_name: str, key_file: Path, as_json: bool) -> None:
 
 model.add_command(get)
 model.add_command(reject)
+model.add_command(calibrate)
 
 
 @dataclass(frozen=True)

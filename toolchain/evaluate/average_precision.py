@@ -93,7 +93,41 @@ class _Found:
 
 def _average_precisions(found: Sequence[_Found], wanted: BoxedImages, number: int, boxes: int) -> Float64:
     """Of one label, at each of OVERLAPS."""
-    scores, states = [np.empty(0)], [np.empty((len(OVERLAPS), 0), np.int64)]
+    scores, states, _ = _states(found, wanted, number, OVERLAPS)
+    order = np.argsort(-scores, kind="stable")
+    ranked = states[:, order]
+    return np.array([average_precision(row[row != NEITHER] == RIGHT, boxes) for row in ranked])
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedObjects:
+    """Objects that were right or wrong, those that are neither left out: of each its image, label, score and which.
+
+    images, classes: int64 [n], places among the images and the labels. scores: [n]. right: bool [n].
+    """
+
+    images: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    scores: Float64
+    right: NDArray[np.bool_]
+
+
+def judged_objects(found: Sequence[Sequence[Object]], wanted: BoxedImages, least: float = 0.5) -> JudgedObjects:
+    """Which of the objects found in each image, best first, are right at this least overlap."""
+    numbers = {label: number for number, label in enumerate(wanted.labels)}
+    objects = [_Found.of(some, numbers) for some in found]
+    parts = [_states(objects, wanted, number, (least,)) for number in range(len(wanted.labels))]
+    classes = np.repeat(np.arange(len(parts)), [len(scores) for scores, _, _ in parts])
+    scores, states, images = (np.concatenate([part[i] for part in parts], axis=-1) for i in range(3))
+    counts = states[0] != NEITHER
+    return JudgedObjects(images[counts], classes[counts], scores[counts], states[0][counts] == RIGHT)
+
+
+def _states(
+    found: Sequence[_Found], wanted: BoxedImages, number: int, least: Sequence[float]
+) -> tuple[Float64, NDArray[np.int64], NDArray[np.int64]]:
+    """Of the n objects of one label: scores [n], at each of these overlaps what they are [overlaps, n], images [n]."""
+    scores, states, images = [np.empty(0)], [np.empty((len(least), 0), np.int64)], [np.empty(0, np.int64)]
     plain = _plain(wanted)
     for image, some in enumerate(found):
         mine = np.flatnonzero(some.classes == number)[:MOST_OBJECTS]
@@ -102,10 +136,9 @@ def _average_precisions(found: Sequence[_Found], wanted: BoxedImages, number: in
             its = first + np.flatnonzero(wanted.classes[first:last] == number)
             shared = overlaps(some.boxes[mine], wanted.boxes[its].astype(np.float64))
             scores.append(some.scores[mine])
-            states.append(np.array([judged(shared[:, plain[its]], shared[:, ~plain[its]], at) for at in OVERLAPS]))
-    order = np.argsort(-np.concatenate(scores), kind="stable")
-    ranked = np.concatenate(states, axis=1)[:, order]
-    return np.array([average_precision(row[row != NEITHER] == RIGHT, boxes) for row in ranked])
+            states.append(np.array([judged(shared[:, plain[its]], shared[:, ~plain[its]], at) for at in least]))
+            images.append(np.full(len(mine), image))
+    return np.concatenate(scores), np.concatenate(states, axis=1), np.concatenate(images)
 
 
 def _plain(wanted: BoxedImages) -> NDArray[np.bool_]:

@@ -26,13 +26,18 @@ Find = Callable[[NDArray[np.uint8]], list[tuple[Object, ...]]]
 
 def evaluate_detector(model: Model, session: Session, images: BoxedImages, progress: Progress) -> Precision:
     """Run an integer detection on all images."""
+    return mean_average_precision(objects_in(images, model, finder(model, session), progress), images)
+
+
+def finder(model: Model, session: Session) -> Find:
+    """Finds the objects of an integer detection that score at least LEAST_SCORE."""
     detector = Detector(model, least_scores(model.task), outlines=False)
 
     def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
         found = session.run(np.ascontiguousarray(look_up(model.preprocessing.table, pixels)))
         return objects_of(detector, found)
 
-    return evaluate_finder(images, model, find, progress)
+    return find
 
 
 def evaluate_float_detector(model: FloatModel, images: BoxedImages, progress: Progress) -> Precision:
@@ -81,10 +86,15 @@ class _Numbered:
 
 
 def evaluate_finder(images: BoxedImages, model: ImageInput, find: Find, progress: Progress) -> Precision:
-    """Whatever finds objects in images that became the input of a model."""
+    """Mean average precision of whatever finds objects in images that became the input of a model."""
+    return mean_average_precision(objects_in(images, model, find, progress), images)
+
+
+def objects_in(images: BoxedImages, model: ImageInput, find: Find, progress: Progress) -> list[tuple[Object, ...]]:
+    """The objects of each image, with boxes in its pixels."""
     where = placement(model.preprocessing, model.input, images.x.shape[1:])
     found: list[tuple[Object, ...]] = []
     for pixels, _ in network_pixels(_Numbered(images), model):
         found += [in_frame(some, where) for some in find(pixels)]
         progress(len(found), len(images))
-    return mean_average_precision(found, images)
+    return found

@@ -15,7 +15,8 @@ from edgemeta.model.layers import Float32, TensorType
 from edgemeta.plugins.drawn.crowd import CrowdedScenes
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
-from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import is_boxed
+from edgemeta.toolchain.data.boxes.opened import BoxedFrames
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frame, Frames
 from edgemeta.toolchain.errors import QuantizeError
@@ -180,8 +181,7 @@ class Calibration:
         if self.first or self.last is not None:
             raise QuantizeError(f"{self.path} is no video, so it has no frames to choose by number")
         if is_boxed(self.path):
-            x = load_boxed_images(self.path).x
-            return ArrayFrames(x[: self.images or PICTURES], str(self.path))
+            return BoxedFrames(self.path, self.images or PICTURES)
         if is_dataset(self.path):
             data = load_dataset(self.path, "train", report=report, labels=NUMBERS)
             return ArrayFrames(data.balanced(self.images or DATASET_IMAGES).x, str(self.path))

@@ -17,7 +17,8 @@ from edgemeta.model.preprocess import look_up
 from edgemeta.model.tasks import Classification, Detection, task_name
 from edgemeta.plugins.api import Batch, Session
 from edgemeta.tasks.classification import logits_of, scores
-from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages
+from edgemeta.toolchain.data.boxes.opened import open_boxed_images
 from edgemeta.toolchain.data.dataset import Split
 from edgemeta.toolchain.data.frames import Frames
 from edgemeta.toolchain.data.labelled_images import LabelledImages, network_pixels, open_images
@@ -200,7 +201,7 @@ def boxed_images(path: Path, model: FloatModel) -> BoxedImages:
     """The images with boxes at `path`, with the network's labels. Raises DataError; QuantizeError for another task."""
     if not isinstance(model.task, Detection):
         raise QuantizeError(f"{path}: images with boxes are for a detection, found a {task_name(model.task)}")
-    return load_boxed_images(path, labels=model.task.labels)
+    return open_boxed_images(path, model.task.labels, model.input_shape[0])
 
 
 def measure_boxes(model: FloatModel, integer: Model, images: BoxedImages, progress: Progress) -> BoxesMeasured:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from edgemeta.model.graph import FloatModel
 from edgemeta.model.preprocess import preprocess
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.quantize.calibration import PreparedImages
+from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.image import image_input
 
 
@@ -74,3 +75,9 @@ def test_frames_of_one_camera_show_one_place(every_layer: FloatModel) -> None:
     assert PreparedImages(every_layer, ArrayFrames((place + noise).astype(np.uint8), "x")).show_one_place()
     assert not PreparedImages(every_layer, ArrayFrames(unlike, "x")).show_one_place()
     assert PreparedImages(every_layer, ArrayFrames(unlike[:1], "x")).show_one_place()
+
+
+def test_an_archive_of_jpeg_files_with_boxes_calibrates(shared_data: Path) -> None:
+    frames = list(Calibration(shared_data / "detection" / "gate_states.npz", images=3).frames(print))
+    assert [frame.dtype for frame in frames] == [np.uint8] * 3
+    assert all(frame.ndim == 3 for frame in frames)

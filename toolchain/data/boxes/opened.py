@@ -1,12 +1,14 @@
 """Opens pictures with boxes, in whatever form people have them, and pictures without."""
 
+import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
 from edgemeta.toolchain.data.boxes.archive import load_box_archive
 from edgemeta.toolchain.data.boxes.coco import is_coco, load_coco
 from edgemeta.toolchain.data.boxes.found import FoundPictures, read_picture
@@ -16,6 +18,7 @@ from edgemeta.toolchain.data.boxes.yolo import load_yolo, names_file
 from edgemeta.toolchain.data.npz_files import members_of
 from edgemeta.toolchain.errors import DataError
 
+_GREY = 128
 _FORMS = "an archive, or a folder with boxes of YOLO, COCO, Pascal VOC or CVAT"
 
 
@@ -40,6 +43,31 @@ def open_boxed_pictures(path: Path) -> BoxedPictures:
         case ".yaml" | ".yml":
             return load_yolo(path.parent, path)
     raise DataError(f"{path}: has no known form, expected {_FORMS}")
+
+
+def open_boxed_images(path: Path, labels: tuple[str, ...], size: int) -> BoxedImages:
+    """Pictures with boxes, to measure a network that has these labels, as squares of `size` pixels.
+
+    Those of an archive of squares stay as they are; others stand in the middle of grey. Raises DataError.
+    """
+    if path.suffix.lower() == ".npz" and is_boxed(path) and "x" in members_of(path):
+        return load_boxed_images(path, labels=labels)
+    return open_boxed_pictures(path).numbered_by(labels, path).read(size).letterboxed(size, _GREY)
+
+
+class BoxedFrames:
+    """The pictures of an archive with boxes as frames: at most `most` of them, the first ones. Raises DataError."""
+
+    def __init__(self, path: Path, most: int = sys.maxsize) -> None:
+        self.source = str(path)
+        self._pictures = open_boxed_pictures(path).pictures[:most]
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    def __iter__(self) -> Iterator[Pixels]:
+        for each in self._pictures:
+            yield np.ascontiguousarray(each.read()[..., ::-1])
 
 
 def _open_folder(folder: Path) -> BoxedPictures:
