@@ -36,14 +36,16 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from edgemeta.cli.demo.command import SECONDS, SOURCE
+from edgemeta.cli.demo.command import SECONDS, source_for
 from edgemeta.cli.demo.pixels import drawn
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.screen import SMALLEST, screen
 from edgemeta.cli.demo.tally import Tally
 from edgemeta.cli.demo.view import View
+from edgemeta.cli.options import load_model
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.zoo import DEFAULT
 from rig.broker import Mosquitto
 from rig.browser import Browser, chromium, missing
 from rig.gate_camera import STATES, GateCamera
@@ -97,8 +99,9 @@ def main() -> None:
 
 def picture_of_the_demo() -> None:
     """Run the demo and write the picture, which loads no font from elsewhere."""
-    photographer = Photographer()
-    tally = run_demo(SourceAddress(SOURCE), SECONDS, photographer)
+    source = SourceAddress(source_for(load_model(DEFAULT))[0])
+    photographer = Photographer(source)
+    tally = run_demo(source, SECONDS, photographer)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", photographer.svg, flags=re.DOTALL)
     svg = HALF_BLOCK.sub(_upper_half, svg)
     svg = re.sub(r"font-family: (Fira Code, monospace|arial)", f"font-family: {FONTS}", svg)
@@ -110,8 +113,8 @@ def picture_of_the_demo() -> None:
 class Photographer(View):
     """Draws like the terminal's view, into a file, and keeps the last screen as SVG."""
 
-    def __init__(self) -> None:
-        show = show_for(SourceAddress(SOURCE))
+    def __init__(self, source: SourceAddress) -> None:
+        show = show_for(source)
         assert show is not None
         self._frame_of = drawn(show)
         self.svg = ""

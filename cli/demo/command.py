@@ -15,9 +15,14 @@ from edgemeta.cli.demo.view import LineView, QuietView, View
 from edgemeta.cli.options import json_option, load_model
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.address import MARK
+from edgemeta.model.graph import Model
+from edgemeta.model.tasks import Detection
+from edgemeta.model.zoo import DEFAULT
+from edgemeta.plugins.drawn.photographs import has_photographs
 
 SECONDS = 30
-SOURCE = "synthetic://"
+DRAWN = "synthetic://"
+PHOTOGRAPHS = "synthetic://?show=photographs"
 
 
 @click.command(short_help="Watch it work, all on this machine.")
@@ -31,10 +36,9 @@ SOURCE = "synthetic://"
 )
 @click.option(
     "--source",
-    default=SOURCE,
-    show_default=True,
     metavar="URL",
-    help="Any source of the service: a clip, an image, a folder, a device number, rtsp://…",
+    help="Any source of the service: a clip, an image, a folder, a device number, rtsp://… Default: photographs that "
+    "move, where the model finds objects, otherwise drawn scenes.",
 )
 @click.option(
     "--model",
@@ -49,11 +53,12 @@ SOURCE = "synthetic://"
     help="Also serve the live page at http://127.0.0.1:PORT/ while the demo runs.",
 )
 @json_option
-def demo(seconds: int, source: str, model: str | None, page: int | None, as_json: bool) -> None:
+def demo(seconds: int, source: str | None, model: str | None, page: int | None, as_json: bool) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
     Starts a broker on a free loopback port, the service with a synthetic camera, and a subscriber, and shows what it
-    receives. Nothing is installed, and nothing remains.
+    receives. Nothing is installed, and nothing remains. The camera shows photographs of the package scikit-image that
+    move where the model finds objects, and drawn scenes to other models and without that package; the view says what.
 
     \b
     Examples:
@@ -64,9 +69,13 @@ def demo(seconds: int, source: str, model: str | None, page: int | None, as_json
       edgemeta demo --seconds 10 --json
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: an orderly end with a summary
+    loaded = load_model(DEFAULT if model is None else model)  # its errors name the file
+    if source is None:
+        source, remark = source_for(loaded)
+        if remark:
+            click.echo(f"edgemeta: {remark}", err=True)
     address = SourceAddress(source).beside(Path.cwd())
     if model is not None:
-        load_model(model)  # its errors name the file
         place, mark, digest = model.partition(MARK)
         if Path(place).is_file():  # the service runs in another folder
             model = f"{Path(place).resolve()}{mark}{digest}"
@@ -77,6 +86,15 @@ def demo(seconds: int, source: str, model: str | None, page: int | None, as_json
     tally = run_demo(address, seconds, view, page, model)
     if as_json:
         click.echo(json.dumps({"source": str(SourceAddress(source)), **tally.summary()}))
+
+
+def source_for(model: Model) -> tuple[str, str]:
+    """The source to show a model with, and what is to be said about it."""
+    if not isinstance(model.task, Detection):
+        return DRAWN, ""
+    if not has_photographs():
+        return DRAWN, "drawn scenes are shown, for photographs install the extra: pip install 'edgemeta[demo]'"
+    return PHOTOGRAPHS, ""
 
 
 def choose_view(quiet: bool, terminal: bool, frame_of: FrameOf) -> View:

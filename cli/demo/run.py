@@ -24,7 +24,7 @@ from edgemeta.cli.demo.tally import Arrival, Tally, Truth
 from edgemeta.cli.demo.view import View
 from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import kind_of, make_source
-from edgemeta.daemon.capture.sources.synthetic import show_of
+from edgemeta.daemon.capture.sources.synthetic import PHOTOGRAPHS, show_of
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.daemon.messages.records import OFFLINE, CameraState
 from edgemeta.plugins.drawn.show import Show
@@ -181,7 +181,7 @@ def run_demo(
     make_source(SourceSpec(source))
     if page is not None:
         check_free(page)
-    tally = Tally(truth_of(show_for(source)) if model is None else None)
+    tally = Tally(truth_of(show_for(source)) if model is None or has_photographs_in(source) else None)
     with (
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
@@ -211,6 +211,11 @@ def check_free(port: int) -> None:
 def show_for(source: SourceAddress) -> Show | None:
     """Return the show behind a synthetic source, None for any other."""
     return show_of(source) if kind_of(source) == "synthetic" else None
+
+
+def has_photographs_in(source: SourceAddress) -> bool:
+    """Whether a source shows photographs, whose labels many detections know."""
+    return kind_of(source) == "synthetic" and f"show={PHOTOGRAPHS}" in source.written
 
 
 def truth_of(show: Show | None) -> Truth | None:

@@ -175,14 +175,19 @@ def _found(tally: Tally, layout: Layout) -> RenderableType:
     table.add_column(width=14, no_wrap=True)
     table.add_column(width=10)
     table.add_column(width=6, justify="right")
-    shown = found_in(frame)[: layout.rows - 10]  # below: present, event, and the latencies with two lines of their own
+    shown = found_in(frame)[: layout.rows - 11]  # beside: present, event, and the latencies with two lines of their own
     for each in shown:
         style = Style(color=Color.from_rgb(*colour_of(each.label)))
         bar = Text("━" * round(10 * each.score), style=style)
         table.add_row(Text(each.label, style=style), bar, f"{each.score:.0%}")
     present = Text(f"present  {present_in(frame) or '—'}", style="bold", overflow="ellipsis", no_wrap=True)
     event = Text(f"event  {tally.change or '—'}", style="dim", overflow="ellipsis", no_wrap=True)
-    return Group(table if shown else Text("nothing in this frame", style="dim"), present, event)
+    facts: list[RenderableType] = [table if shown else Text("nothing in this frame", style="dim"), present, event]
+    if tally.truth is not None:
+        truth = tally.truth(frame.sequence)
+        mark = "✓" if truth in [each.label for each in found_in(frame)] else "✗"
+        facts.insert(0, Text.assemble("shown  ", (truth, "bold"), f"  {mark}"))
+    return Group(*facts)
 
 
 def _latencies(tally: Tally) -> Table:

@@ -89,7 +89,8 @@ class Tally:
         if self.truth is not None:
             shown = self.truth(frame.sequence)
             self.shown[shown] += 1
-            self.right[shown] += [each.label for each in named[:1]] == [shown]
+            looked_at = named[:1] if is_classification(frame) else named
+            self.right[shown] += shown in [each.label for each in looked_at]
         for stage, micros in frame.latency_us:
             self.latencies[stage].append(micros)
         self.latencies["delivered"].append(round((received - frame.captured).total_seconds() * 1e6))

@@ -97,7 +97,8 @@ def summary_lines(tally: Tally) -> list[str]:
         ]
     else:
         lines += [
-            f"{label:12s} {tally.right[label]:6d} of {count} frames named right ({tally.recognized(label):.1%})"
+            f"{label:12s} {tally.right[label]:6d} of {count} frames {'with it' if has_objects else 'named right'} "
+            f"({tally.recognized(label):.1%})"
             for label, count in tally.shown.items()
         ]
     return lines

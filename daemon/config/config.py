@@ -26,6 +26,7 @@ from edgemeta.daemon.config.state import PublishConfig, StateConfig
 from edgemeta.daemon.config.swap import SwapConfig, TrustConfig
 from edgemeta.daemon.config.tracking import TrackingConfig
 from edgemeta.daemon.config.web import WebConfig
+from edgemeta.model.zoo import DEFAULT
 from edgemeta.plugins.api import Fallback
 from edgemeta.plugins.frames import Place
 
@@ -119,7 +120,7 @@ class Config(Section):
         default=None, description="Name of this device for people, in Home Assistant; null is `device`."
     )
     model: Annotated[str, Applies.AFTER_SWAP, MODEL_ADDRESS] = Field(
-        default="resnet8-cifar10",
+        default=DEFAULT,
         min_length=1,
         description="Name of a shipped model, or path of a model file. A digest pins the file: `NAME@sha256:HEX`, "
         "`PATH@sha256:HEX` (`edgemeta check` prints it).",

@@ -5,6 +5,9 @@ from pathlib import Path
 from edgemeta.model.errors import ModelError
 from edgemeta.model.small_file import exists, shortened
 
+DEFAULT = "resnet8-cifar10"
+"""The network of a config that names none, of the demo and of other commands."""
+
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".safetensors"
 _FLOAT = "-float"

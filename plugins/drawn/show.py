@@ -4,9 +4,10 @@ A scene is a subject before a background. The background pans, the subject drift
 changes, and the camera adds grain. `truth` is the label of what is drawn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -21,6 +22,29 @@ PAN_ROOM = 160
 
 GRAIN = 3.0
 """Standard deviation of the camera's noise, grey levels."""
+
+
+class Take(Protocol):
+    """One scene or photograph, ready to be moved; index: its place in the show."""
+
+    index: int
+
+    def draw(self, t: float) -> NDArray[np.uint8]:
+        """The frame at t = 0 .. 1, [HEIGHT, WIDTH, 3], B, G, R, without grain."""
+        ...
+
+
+class Shown(Protocol):
+    """What is shown for a while."""
+
+    @property
+    def label(self) -> str:
+        """What it shows."""
+        ...
+
+    def take(self, seed: int, index: int) -> Take:
+        """Make it ready to be moved."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,6 +64,10 @@ class Scene:
     roll: float = 1.0
     pivot: float = 50.0
 
+    def take(self, seed: int, index: int) -> Take:
+        """As `Shown.take`: paints it."""
+        return _Take(self, seed, index)
+
 
 SCENES = (
     Scene("airplane", vehicles.airplane, backdrops.sky, pan=150, drift=4, bob=2, roll=4),
@@ -58,11 +86,11 @@ SCENES = (
 class Show:
     """Scenes in turn, `frames_per_scene` frames each; 640x480, B, G, R, uint8."""
 
-    def __init__(self, seed: int = 0, frames_per_scene: int = 90, scenes: tuple[Scene, ...] = SCENES) -> None:
+    def __init__(self, seed: int = 0, frames_per_scene: int = 90, scenes: Sequence[Shown] = SCENES) -> None:
         self._seed = seed
         self._frames_per_scene = frames_per_scene
         self._scenes = scenes
-        self._take: _Take | None = None
+        self._take: Take | None = None
 
     @cached_property
     def _grain(self) -> NDArray[np.int16]:
@@ -78,7 +106,7 @@ class Show:
         """Draw frame `number` (from 0), [480, 640, 3]; frames in order are cheap, a new scene costs one painting."""
         index, step = divmod(number, self._frames_per_scene)
         if self._take is None or self._take.index != index:
-            self._take = _Take(self._scenes[index % len(self._scenes)], self._seed, index)
+            self._take = self._scenes[index % len(self._scenes)].take(self._seed, index)
         clean = self._take.draw(step / self._frames_per_scene)
         y, x = np.random.default_rng((self._seed, number)).integers(0, (HEIGHT, WIDTH))
         noisy = cv2.add(clean, self._grain[y : y + HEIGHT, x : x + WIDTH], dtype=cv2.CV_8U)

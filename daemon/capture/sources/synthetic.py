@@ -1,4 +1,4 @@
-"""The synthetic camera: drawn scenes whose content is known, e.g. "synthetic://?seed=1&scene=3"."""
+"""The synthetic camera: scenes whose content is known, drawn or photographs that move, "synthetic://?seed=1&scene=3"."""
 
 import time
 from urllib.parse import parse_qsl
@@ -6,16 +6,20 @@ from urllib.parse import parse_qsl
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import parts_of
 from edgemeta.daemon.config.source_address import SourceAddress
-from edgemeta.plugins.drawn.show import Show
+from edgemeta.plugins.drawn.photographs import PhotographError, photographs
+from edgemeta.plugins.drawn.show import SCENES, Show
 
 FRAMES_PER_SECOND = 30.0
+PHOTOGRAPHS = "photographs"
+"""The value of `show` for photographs."""
 
 
 class SyntheticSource:
     """Frames of `Show`, 640x480, at the spec's rate or 30 per second; endless, so `loop` changes nothing.
 
-    The address may give `seed` (a whole number from 0, default 0) and `scene` (seconds per scene, default 3). The first
-    frame after `open` is the show's frame 0. Raises SourceError for anything else in the address.
+    The address may give `seed` (a whole number from 0, default 0), `scene` (seconds per scene, default 3) and `show`
+    (drawn, the default, or photographs). The first frame after `open` is the show's frame 0. Raises SourceError for
+    anything else in the address, and for photographs whose package is not installed.
     """
 
     live = False
@@ -48,19 +52,27 @@ class SyntheticSource:
 def show_of(address: SourceAddress) -> Show:
     """Create the show of an address. Raises SourceError for an invalid address."""
     parts = parts_of(address)
-    seed, seconds = "0", "3"
+    seed, seconds, shown = "0", "3", "drawn"
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         if key == "seed":
             seed = value
         elif key == "scene":
             seconds = value
+        elif key == "show":
+            shown = value
         else:
-            raise SourceError(f"source {address} has the unknown key {key!r}, expected seed or scene")
+            raise SourceError(f"source {address} has the unknown key {key!r}, expected seed, scene or show")
+    if shown not in ("drawn", PHOTOGRAPHS):
+        raise SourceError(f"source {address} has the show {shown[:40]!r}, expected drawn or {PHOTOGRAPHS}")
     if parts.netloc or parts.path:
         raise SourceError(f"source {address} has a host or path, expected synthetic:// or synthetic://?seed=1&scene=3")
     if not (seed.isascii() and seed.isdecimal() and len(seed) <= 18):
         raise SourceError(f"source {address} has the seed {seed!r}, expected a whole number from 0")
-    return Show(int(seed), round(_seconds(address, seconds) * FRAMES_PER_SECOND))
+    try:
+        scenes = photographs() if shown == PHOTOGRAPHS else SCENES
+    except PhotographError as error:
+        raise SourceError(f"source {address}: {error}") from error
+    return Show(int(seed), round(_seconds(address, seconds) * FRAMES_PER_SECOND), scenes)
 
 
 def _seconds(address: SourceAddress, text: str) -> float:

@@ -175,3 +175,11 @@ def test_the_view_ends_with_the_reason(show: Show, all_scenes: Tally) -> None:
         view.interrupted()
         view.show(all_scenes, last=True)
     assert "stopped by you" in console.file.getvalue()
+
+
+def test_a_detection_is_compared_with_what_is_shown(objects_arrival: MakeFrame) -> None:
+    tally = Tally(lambda sequence: "cat" if sequence < 3 else "person")
+    for sequence in (1, 2, 3):
+        tally.add(objects_arrival(sequence, ("car", 0.9, (0, 0, 0.5, 0.5)), ("cat", 0.6, (0.5, 0.5, 1, 1))))
+    assert (tally.recognized("cat"), tally.recognized("person")) == (1, 0)
+    assert "shown  person  ✗" in "\n".join(rendered(tally, None))
