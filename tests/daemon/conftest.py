@@ -31,6 +31,7 @@ from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights
 from rig.broker import Mosquitto
 from rig.camera import NEEDS, RtspCamera
+from rig.disk import MountError, SmallDisk
 from rig.waiting import free_port as new_port
 from rig.waiting import wait_until
 
@@ -46,6 +47,19 @@ def log_as_before() -> Iterator[None]:
     yield
     log.handlers, log.propagate = handlers, propagate
     log.setLevel(level)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A small file system in the folder `disk`."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        disk = SmallDisk(folder)
+    except MountError as error:
+        pytest.skip(f"no file system can be mounted (root in a container that allows it): {error}")
+    yield disk
+    disk.close()
 
 
 def broker_keys(broker: Any, **keys: Any) -> dict[str, Any]:

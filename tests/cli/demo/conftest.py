@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,12 @@ NO_DROPS = Drops(superseded=0, failed=0, outbox=0, stopped=0)
 FrameArrival = Callable[..., Arrival]
 
 
+def sender(sequence: int, captured: datetime) -> dict[str, Any]:
+    """The fields that every message about a frame of this camera has."""
+    where = {"device": "demo", "boot": "0" * 32, "camera": "camera"}
+    return {**where, "sequence": sequence, "captured": captured, "clock_synchronized": True}
+
+
 @pytest.fixture
 def frame_arrival() -> FrameArrival:
     """Make the arrival of frame `sequence`, captured at 10 frames a second, delivered 2 ms after its capture."""
@@ -31,12 +38,7 @@ def frame_arrival() -> FrameArrival:
     def make(sequence: int, label: str, inference: int = 80, topic: str = "edgemeta/demo/camera/frame") -> Arrival:
         captured = START + timedelta(seconds=sequence / 10)
         message = FrameMessage(
-            device="demo",
-            boot="0" * 32,
-            camera="camera",
-            sequence=sequence,
-            captured=captured,
-            clock_synchronized=True,
+            **sender(sequence, captured),
             model=ModelIdentity(name="resnet8-cifar10", sha256="ab" * 32),
             backend="cpu",
             labels=[LabelScore(label=label, score=0.875), LabelScore(label="truck", score=0.125)],
@@ -54,18 +56,7 @@ def event_arrival() -> FrameArrival:
     """Make the arrival of a change to `state` with frame `sequence`; the state before it had lasted 2.5 s."""
 
     def make(sequence: int, state: str | None, previous: str | None, lasted_s: float | None = 2.5) -> Arrival:
-        message = EventMessage(
-            device="demo",
-            boot="0" * 32,
-            camera="camera",
-            state=state,
-            previous=previous,
-            score=None,
-            lasted_s=lasted_s,
-            sequence=sequence,
-            captured=START,
-            clock_synchronized=True,
-        )
+        message = EventMessage(**sender(sequence, START), state=state, previous=previous, score=None, lasted_s=lasted_s)
         return Arrival("edgemeta/demo/camera/event", message.model_dump_json().encode(), START)
 
     return make
@@ -81,12 +72,7 @@ def objects_arrival() -> FrameArrival:
             for label, score, box in objects
         ]
         message = FrameMessage(
-            device="demo",
-            boot="0" * 32,
-            camera="camera",
-            sequence=sequence,
-            captured=START,
-            clock_synchronized=True,
+            **sender(sequence, START),
             model=ModelIdentity(name="yolox", sha256="cd" * 32),
             backend="cpu",
             labels=[],

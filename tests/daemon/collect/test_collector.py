@@ -16,7 +16,7 @@ from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import PictureFolder
 from edgemeta.daemon.config.collect import CollectConfig
 from edgemeta.daemon.runtime.clock import NS, Clock
-from rig.disk import MountError, SmallDisk
+from rig.disk import SmallDisk
 from rig.waiting import wait_until
 
 PIXELS = np.random.default_rng(1).integers(0, 255, (48, 64, 3), np.uint8)
@@ -150,33 +150,21 @@ def test_the_service_keeps_some_of_the_disk(make: Callable[..., Collector], monk
         make().hold("front", "open")
 
 
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
-    monkeypatch.setattr(module, "RESERVE", -(10**9))  # the disk itself refuses
-    folder = tmp_path / "small"
-    folder.mkdir()
-    try:
-        disk = SmallDisk(folder)
-    except MountError as error:
-        pytest.skip(f"no mount (needs root): {error}")
-    yield disk
-    disk.close()
-
-
 @pytest.mark.parametrize("how", ["full", "read-only"])
 def test_a_disk_that_fails_in_the_middle(
-    make: Callable[..., Collector], small: SmallDisk, tmp_path: Path, how: str
+    make: Callable[..., Collector], disk: SmallDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """What was kept is whole; the reason is told; once the disk works again, so does collecting."""
-    collector = make(at=tmp_path / "small" / "collected")
+    monkeypatch.setattr(module, "RESERVE", -(10**9))  # the disk itself refuses
+    collector = make(at=tmp_path / "disk" / "collected")
     hold = collector.hold("front", "open", seconds=60)
     feed(collector, lambda: hold.kept >= 2)
-    (small.fill if how == "full" else small.protect)()
+    (disk.fill if how == "full" else disk.protect)()
     feed(collector, lambda: hold.problem is not None)
     assert ("no space left" if how == "full" else "read-only file system") in str(hold.problem)
     with pytest.raises(CollectError, match=r"no space left|read-only"):
         collector.hold("front", "open", first=False)
-    (small.empty if how == "full" else small.release)()
+    (disk.empty if how == "full" else disk.release)()
     folder = collector.folders["front"]
     assert len(folder.pictures("open")) == hold.kept
     assert all(cv2.imdecode(np.frombuffer(folder.read(p), np.uint8), 1) is not None for p in folder.pictures("open"))

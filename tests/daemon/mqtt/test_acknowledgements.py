@@ -25,6 +25,17 @@ def network(broker: Any) -> Iterator[MqttProxy]:
 
 
 @pytest.fixture
+def slow_link(network: MqttProxy, make_link: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ten acknowledgements a second; the line counts as slow after one second and as fast after two."""
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.SLOW_AFTER_NS", NS)
+    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.FAST_AFTER_NS", 2 * NS)
+    link = make_link(network.port)
+    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
+    network.delay(0.1)
+    return link
+
+
+@pytest.fixture
 def late_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemeta.daemon.mqtt.status_tracker.LATE_AFTER", 0.1)
 
@@ -170,14 +181,10 @@ class Recorder:
 
 @pytest.mark.gate("a line must be slow for seconds")
 def test_on_a_slow_line_states_go_first_and_late_frames_are_historical(
-    network: MqttProxy, subscriber: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch
+    network: MqttProxy, subscriber: Any, slow_link: Any
 ) -> None:
     """Ten acknowledgements a second, and twenty-five frames."""
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.SLOW_AFTER_NS", NS)
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.FAST_AFTER_NS", 2 * NS)
-    link = make_link(network.port)
-    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
-    network.delay(0.1)
+    link = slow_link
     for value in range(200):
         payload = b'{"number": %d, "historical": false}' % value
         is_state = value % 25 == 24
@@ -200,13 +207,9 @@ def test_on_a_slow_line_states_go_first_and_late_frames_are_historical(
 
 @pytest.mark.gate("a line must be slow for seconds")
 def test_on_a_slow_line_no_picture_is_sent_and_the_newest_follows_when_it_is_fast_again(
-    network: MqttProxy, subscriber: Any, make_link: Any, monkeypatch: pytest.MonkeyPatch
+    network: MqttProxy, subscriber: Any, slow_link: Any
 ) -> None:
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.SLOW_AFTER_NS", NS)
-    monkeypatch.setattr("edgemeta.daemon.mqtt.outbox.lateness.FAST_AFTER_NS", 2 * NS)
-    link = make_link(network.port)
-    wait_until(lambda: link.status.state is BrokerState.CONNECTED, "the link")
-    network.delay(0.1)
+    link = slow_link
 
     def send_frames(end: Callable[[], bool]) -> None:
         def sent() -> bool:

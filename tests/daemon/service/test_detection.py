@@ -1,6 +1,7 @@
 """A detection in `edgemeta run`: objects in frames, counts as state, events, zones, with a real broker."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +29,28 @@ def squares(tmp_path: Path) -> Path:
     return folder
 
 
-def test_objects_are_counted_and_reported(
-    broker: Any, subscriber: Any, write_config: Any, squares: Path, run_daemon: Any, repository: Path
-) -> None:
+@pytest.fixture
+def run_yard(broker: Any, write_config: Any, squares: Path, run_daemon: Any) -> Callable[..., Any]:
+    """Runs the service on the scenes at a rate, with a zone on the right and some more keys."""
     right = {"polygon": [[0.5, 0.0], [1.0, 0.0], [1.0, 1.0], [0.5, 1.0]]}
-    daemon = run_daemon(
-        write_config(
-            model="squares.safetensors",
-            backend={"name": "auto"},
-            cameras={"yard": {"source": str(squares), "fps": 0, "zones": {"right": right}}},
-            mqtt=broker_keys(broker),
-            state={"min_frames": 2, "window_frames": 3},
-            label_map={"blue": "cold"},
-            tracking={"enabled": False},
+
+    def run(fps: float, **keys: Any) -> Any:
+        return run_daemon(
+            write_config(
+                model="squares.safetensors",
+                backend={"name": "auto"},
+                cameras={"yard": {"source": str(squares), "fps": fps, "zones": {"right": right}}},
+                mqtt=broker_keys(broker),
+                state={"min_frames": 2, "window_frames": 3},
+                **keys,
+            )
         )
-    )
+
+    return run
+
+
+def test_objects_are_counted_and_reported(subscriber: Any, run_yard: Callable[..., Any], repository: Path) -> None:
+    daemon = run_yard(0, label_map={"blue": "cold"}, tracking={"enabled": False})
     frames = [message.json for message in subscriber.wait("yard/frame", len(SCENES) * FRAMES_EACH)]
     assert daemon.stop() == 0
     subscriber.wait("availability", 2)
@@ -84,21 +92,8 @@ def test_objects_are_counted_and_reported(
             jsonschema.validate(message.json, schema, format_checker=jsonschema.FormatChecker())
 
 
-def test_objects_are_followed(
-    broker: Any, subscriber: Any, write_config: Any, squares: Path, run_daemon: Any, repository: Path
-) -> None:
-    right = {"polygon": [[0.5, 0.0], [1.0, 0.0], [1.0, 1.0], [0.5, 1.0]]}
-    daemon = run_daemon(
-        write_config(
-            model="squares.safetensors",
-            backend={"name": "auto"},
-            cameras={"yard": {"source": str(squares), "fps": 20, "zones": {"right": right}}},
-            mqtt=broker_keys(broker),
-            state={"min_frames": 2, "window_frames": 3},
-            tracking={"max_gap": 0.06},
-            publish={"frames": "change"},
-        )
-    )
+def test_objects_are_followed(subscriber: Any, run_yard: Callable[..., Any], repository: Path) -> None:
+    daemon = run_yard(20, tracking={"max_gap": 0.06}, publish={"frames": "change"})
     subscriber.wait("yard/event", 4)
     assert daemon.stop() == 0
     subscriber.wait("availability", 2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edgemeta.daemon.web.panel import PER_PAGE
-from rig.browser import Browser, chromium, missing
+from rig.browser import Browser
 from rig.gate_camera import STATES, GateCamera
 from rig.teaching_panel import TeachingPanel
 from rig.waiting import wait_until
@@ -16,14 +16,6 @@ from tests.daemon.web.conftest import TOKEN, Page
 from tests.daemon.web.test_browser import CONTRAST, ELSEWHERE, shows, wait
 
 CLOSED, OPEN = STATES
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if reason := missing():
-        pytest.skip(reason)
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

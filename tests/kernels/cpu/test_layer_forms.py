@@ -2,21 +2,19 @@
 
 import json
 from contextlib import closing
-from ctypes import c_void_p
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms, keep_forms
 from edgemeta.kernels.cpu.layer_forms import LayerForms, measure_forms
 from edgemeta.kernels.cpu.program import Program
-from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
 from edgemeta.plugins.api import OptionError
 from edgemeta.plugins.registry import choose
-from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
+from tests.conformance.networks import Case, NetworkBuilder
+from tests.kernels.cpu.exact import assert_equals_reference
 
 ISA = "portable"
 
@@ -61,11 +59,7 @@ def test_forms_of_single_steps_are_used_and_the_integers_stay(case: Case) -> Non
     wanted = dict(zip(steps, ("packed", "plain"), strict=True))
     with closing(Program(case.model, ISA, 1, forms=wanted)) as program:
         assert {step: program.forms()[step].name for step in steps} == wanted
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, name)
+        assert_equals_reference(program, case)
 
 
 def test_a_file_keeps_choices_of_several_models(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from ctypes import c_void_p
 from functools import partial
 from itertools import product
 
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from edgemeta.kernels.cpu.gemm import Gemm, dequantize, quantize
 from edgemeta.kernels.cpu.library import FORMS, supported_isas
 from edgemeta.kernels.cpu.program import Program
-from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
-from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
+from tests.conformance.networks import Case, NetworkBuilder
+from tests.kernels.cpu.exact import assert_equals_reference
 
 ISAS = supported_isas()
 WIDTHS = range(1, 9)
@@ -105,11 +104,7 @@ def two_layers(draw: st.DrawFn) -> Case:
 @given(case=two_layers(), isa=st.sampled_from(ISAS), form=st.sampled_from(FORMS), threads=st.integers(1, 2))
 def test_any_convolution(case: Case, isa: str, form: str, threads: int) -> None:
     with closing(Program(case.model, isa, threads, form)) as program:
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, name)
+        assert_equals_reference(program, case)
 
 
 @settings(max_examples=40, deadline=None)
@@ -138,11 +133,7 @@ def test_weights_of_several_digits(
             net.conv(net.start, outputs, kernel, padding=(kernel[0] - 1, 0, 0, kernel[1] - 1), weights=weights)
         )
     with closing(Program(case.model, isa, 1)) as program:
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, name)
+        assert_equals_reference(program, case)
 
 
 @settings(max_examples=60, deadline=None)
@@ -178,11 +169,7 @@ def test_weights_as_binary_bases(
     weights = partial(net.binary, bases=bases, reach=reach)
     case = net.observe(net.conv(hidden, outputs, kernel, stride, padding, weights=weights, output=kind))
     with closing(Program(case.model, isa, 1, form)) as program:
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, name)
+        assert_equals_reference(program, case)
 
 
 def test_the_planner_takes_bases_where_they_are_faster() -> None:

@@ -1,7 +1,6 @@
 """Weights up to +128, which int8 lacks: halved and negated channels, complemented inputs, sums of two weights."""
 
 from contextlib import closing
-from ctypes import c_void_p
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import supported_isas
 from edgemeta.kernels.cpu.program import Program
-from edgemeta.model import reference
 from edgemeta.model.layers import Conv, Multiplier, Requantize, ShiftTable, TensorType
 from edgemeta.model.weights import PowerOfTwoWeights
-from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs, raw
+from tests.conformance.networks import Case, NetworkBuilder, raw
+from tests.kernels.cpu.exact import assert_equals_reference
 from tests.missing_parts import on_any_of
 
 ISAS = supported_isas()
@@ -106,14 +105,23 @@ def append(
     return net.append(layer)
 
 
+def pointwise(
+    net: NetworkBuilder,
+    output: TensorType,
+    weights: PowerOfTwoWeights,
+    bias: NDArray[np.int32],
+    groups: int,
+    requantize: ShiftTable,
+) -> str:
+    """A convolution of 1x1 of the network's input."""
+    place = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": groups}
+    return net.append(Conv("conv", net.start, output, weights=weights, bias=bias, requantize=requantize, **place))
+
+
 def assert_exact(case: Case, isa: str, threads: int = 1) -> list[str]:
     """All outputs equal the reference's; the forms of the convolutions."""
     with closing(Program(case.model, isa, threads)) as program:
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, f"{isa} {name}")
+        assert_equals_reference(program, case, f"{isa} ")
         return [form.description for form in program.forms().values()]
 
 
@@ -218,18 +226,7 @@ def test_a_line_that_leaves_int32_beyond_the_ends_of_its_table(isa: str, groups:
     output = TensorType((2, 3, 16), scale=0.05)
     entries = np.clip(slope * np.arange(-128, 128), output.lo, output.hi).astype(output.dtype)
     requantize = ShiftTable(np.zeros(16, np.uint8), np.tile(entries, (16, 1)))
-    layer = Conv(
-        "steep",
-        net.start,
-        output,
-        weights=weights,
-        bias=bias,
-        stride=(1, 1),
-        padding=(0, 0, 0, 0),
-        groups=groups,
-        requantize=requantize,
-    )
-    assert_exact(net.observe(net.append(layer)), isa)
+    assert_exact(net.observe(pointwise(net, output, weights, bias, groups, requantize)), isa)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -245,18 +242,7 @@ def test_a_halved_channel_rounds_as_the_whole_one(isa: str, shift: int, groups: 
     entries = net.rng.integers(0, 256, (16, 256)).astype(output.dtype)
     requantize = ShiftTable(np.full(16, shift, np.uint8), entries)
     bias = np.arange(-8, 8, dtype=np.int32)
-    layer = Conv(
-        "halves",
-        net.start,
-        output,
-        weights=weights,
-        bias=bias,
-        stride=(1, 1),
-        padding=(0, 0, 0, 0),
-        groups=groups,
-        requantize=requantize,
-    )
-    assert_exact(net.observe(net.append(layer)), isa)
+    assert_exact(net.observe(pointwise(net, output, weights, bias, groups, requantize)), isa)
 
 
 @on_any_of(ON_VNNI, ISAS)

@@ -4,7 +4,6 @@ AVX2 has tiles of 2 x 2 outputs, the sets with VNNI tiles of 4 x 4.
 """
 
 from contextlib import closing
-from ctypes import c_void_p
 from functools import partial
 
 import numpy as np
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.cpu.library import supported_isas
 from edgemeta.kernels.cpu.program import Program
-from edgemeta.model import reference
 from edgemeta.model.layers import TensorType
 from edgemeta.model.weights import BinaryWeights, FixedWeights
-from tests.conformance.networks import Case, NetworkBuilder, assert_equal_outputs
+from tests.conformance.networks import Case, NetworkBuilder
+from tests.kernels.cpu.exact import assert_equals_reference
 from tests.missing_parts import on_any_of
 
 FORMS = ("avx2", "avxvnni", "avx512vnni")
@@ -28,14 +27,10 @@ pytestmark = pytest.mark.skipif(not ISAS, reason="processor: it has no instructi
 each_isa, each_vnni = on_any_of(FORMS, ISAS), on_any_of(FORMS[1:], ISAS)
 
 
-def assert_equals_reference(case: Case, isa: str, threads: int, form: str) -> dict[str, str]:
+def assert_case(case: Case, isa: str, threads: int, form: str) -> dict[str, str]:
     """Also the form of each convolution."""
     with closing(Program(case.model, isa, threads, form)) as program:
-        for name, batch in case.batches():
-            expected = reference.run(case.model, batch)
-            found = [np.zeros_like(each) for each in expected]
-            program.run(len(batch), batch.ctypes.data, (c_void_p * len(found))(*(each.ctypes.data for each in found)))
-            assert_equal_outputs(found, expected, name)
+        assert_equals_reference(program, case)
         return {name: each.description.split(":")[0] for name, each in program.forms().items()}
 
 
@@ -78,7 +73,7 @@ def test_any_convolution(
     same = net.conv(before, shape[2], weights=weights, output=kind)
     added = net.add(before, same, multipliers=(1 << 18, 3 << 17), shift=19)
     case = net.observe(net.conv(added, outputs, padding=padding, weights=weights, output=kind))
-    forms = assert_equals_reference(case, isa, threads, "winograd")
+    forms = assert_case(case, isa, threads, "winograd")
     assert list(forms.values()).count("winograd") >= 2  # the last dense layer, too, if its window is 3 x 3
 
 
@@ -89,7 +84,7 @@ def test_the_most_channels_with_the_greatest_weights_of_tiles_of_two() -> None:
         kind = TensorType((3, 3, channels), 8, False, zero_point=0, scale=0.05)
         net = NetworkBuilder(f"winograd-{channels}", kind)
         case = net.observe(net.conv(net.start, 16, weights=partial(weights_of, "least"), output=kind))
-        assert ("winograd" in assert_equals_reference(case, "avx2", 1, "fastest").values()) == is_used
+        assert ("winograd" in assert_case(case, "avx2", 1, "fastest").values()) == is_used
 
 
 @each_vnni
@@ -105,7 +100,7 @@ def test_the_most_channels_with_the_greatest_weights_of_tiles_of_four(
         net = NetworkBuilder(f"winograd-{channels}-{zero_point}", kind)
         weights, plain = partial(weights_of, pattern), TensorType((1, 1, 1), 8, False, scale=0.05)
         case = net.observe(net.conv(net.start, 16, weights=weights, output=plain, with_bias=False))
-        assert ("winograd" in assert_equals_reference(case, isa, 1, "winograd").values()) == is_used
+        assert ("winograd" in assert_case(case, isa, 1, "winograd").values()) == is_used
 
 
 @each_vnni
@@ -118,7 +113,7 @@ def test_tiles_of_four_are_taken_where_they_are_counted_to_be_faster(
     """Not where most of a tile is dropped, nor where few tiles share many weights."""
     net = NetworkBuilder(f"taken-{side}-{channels}", TensorType((side, side, channels), scale=0.05))
     case = net.observe(net.conv(net.start, channels, weights=partial(weights_of, "middling")))
-    assert ("winograd" in assert_equals_reference(case, isa, 1, "fastest").values()) == is_used
+    assert ("winograd" in assert_case(case, isa, 1, "fastest").values()) == is_used
 
 
 @each_isa
@@ -130,7 +125,7 @@ def test_other_convolutions_keep_their_form(isa: str, options: dict[str, tuple[i
     """Other windows, and weights whose transform would not fit int16."""
     net = NetworkBuilder(f"not-winograd-{sorted(options)}-{reach}", TensorType((9, 9, 16), scale=0.05))
     case = net.observe(net.conv(net.start, 16, weights=partial(net.binary, bases=2, reach=reach), **options))  # type: ignore[arg-type]
-    assert "winograd" not in assert_equals_reference(case, isa, 1, "winograd").values()
+    assert "winograd" not in assert_case(case, isa, 1, "winograd").values()
 
 
 def two_bases(pattern: str, factors: tuple[int, int], shape: tuple[int, ...]) -> BinaryWeights:
@@ -153,7 +148,7 @@ def test_weights_wider_than_bytes(isa: str, pattern: str, threads: int) -> None:
         weights = partial(two_bases, pattern, factors)
         case = net.observe(net.conv(net.start, 24, weights=weights, output=kind, with_bias=False))
         for form in ("winograd", "fastest"):
-            taken = assert_equals_reference(case, isa, threads, form).values()
+            taken = assert_case(case, isa, threads, form).values()
             assert ("winograd" in taken, "digits" in taken) == (is_used, not is_used)
 
 
@@ -162,4 +157,4 @@ def test_powers_of_two_run_as_int8_weights_do(isa: str) -> None:
     """Channels with +128 and -128 among them, which do not fit int8."""
     net = NetworkBuilder("powers", TensorType((16, 16, 32), 8, False, scale=0.05))
     case = net.observe(net.conv(net.start, 32, weights=partial(net.power_of_two, bits=5)))
-    assert "winograd" in assert_equals_reference(case, isa, 1, "fastest").values()
+    assert "winograd" in assert_case(case, isa, 1, "fastest").values()

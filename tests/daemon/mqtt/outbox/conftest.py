@@ -16,7 +16,7 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.store import Store
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
 from edgemeta.daemon.runtime.clock import Clock
-from rig.disk import MountError, SmallDisk
+from rig.disk import SmallDisk
 
 BOOT = "b" * 32
 
@@ -105,18 +105,6 @@ def wait_until_stored(outbox: KeptOutbox, delivery: Delivery) -> None:
 
 SIZE = 700
 """Bytes of a message of these tests: about those of a frame message."""
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    try:
-        disk = SmallDisk(folder)
-    except MountError as error:
-        pytest.skip(f"no file system can be mounted (root in a container that allows it): {error}")
-    yield disk
-    disk.close()
 
 
 @pytest.fixture
