@@ -204,7 +204,8 @@ def _tflite(folder: Path) -> tuple[Reader, list[bytes], str]:
     from edgemeta.toolchain.importer.integer_network import integer_network
     from edgemeta.toolchain.importer.pixels import Pixels
     from edgemeta.toolchain.importer.tflite_network import import_tflite
-    from tests.toolchain.importer.test_tflite_operators import FLOAT, INT8, written, written_int8
+    from tests.toolchain.importer.test_tflite_operators import FLOAT, INT8
+    from tests.toolchain.importer.tflite_cases import written, written_int8
 
     contents = [written(case, folder).read_bytes() for case in FLOAT.values()]
     contents += [written_int8(case, folder).read_bytes() for case in INT8.values()]

@@ -12,7 +12,7 @@ from edgemeta.cli.getting import made_of, numbered
 from edgemeta.model.file import load
 from edgemeta.toolchain.known.download import MIRROR
 from edgemeta.toolchain.known.registry import Accuracy, KnownNetwork, RemoteFile, known_networks
-from tests.toolchain.importer.test_tflite_operators import int8_dense, written_int8
+from tests.toolchain.importer.tflite_cases import int8_dense, written_int8
 from tests.toolchain.known.file_server import Served, serving
 
 FOLDER = f"https://raw.githubusercontent.com/somebody/things/{'b' * 40}"

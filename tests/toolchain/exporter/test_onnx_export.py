@@ -20,7 +20,8 @@ from edgemeta.toolchain.exporter.onnx_export import export_onnx
 from edgemeta.toolchain.importer.integer_network import integer_network
 from edgemeta.toolchain.importer.onnx_network import import_onnx
 from edgemeta.toolchain.importer.tflite_network import import_tflite
-from tests.toolchain.importer.test_tflite_operators import INT8, written_int8
+from tests.toolchain.importer.test_tflite_operators import INT8
+from tests.toolchain.importer.tflite_cases import written_int8
 
 RNG = np.random.default_rng(12)
 

@@ -8,7 +8,8 @@ import pytest
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.tflite_network import import_tflite
 from tests.toolchain.importer.litert import integer_steps, largest_float_difference
-from tests.toolchain.importer.test_tflite_operators import FLOAT, written
+from tests.toolchain.importer.test_tflite_operators import FLOAT
+from tests.toolchain.importer.tflite_cases import written
 
 GATE = pytest.mark.gate("5 to 20 s: whole networks on kernels that are not made for speed")
 

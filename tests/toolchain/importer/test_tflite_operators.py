@@ -1,141 +1,56 @@
 """TFLite's operators one by one, float and int8: equal to LiteRT's reference kernels, or refused by name."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from edgemeta.model.layers import Conv
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-from edgemeta.toolchain.importer.import_network import import_network
-from edgemeta.toolchain.importer.integer_network import integer_network
-from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS, import_tflite
-from tests.toolchain.importer.litert import ReferenceKernels, integer_steps, largest_float_difference
+from tests.toolchain.importer.litert import integer_steps, largest_float_difference
+from tests.toolchain.importer.tflite_cases import (
+    OUT_SCALE,
+    RELU,
+    RELU6,
+    RELU_N1_TO_1,
+    RNG,
+    SAME,
+    SHAPE,
+    VALID,
+    C,
+    Case,
+    H,
+    W,
+    conv,
+    dense,
+    enlarged,
+    int8_conv,
+    int8_dense,
+    int8_depthwise,
+    integers,
+    mean,
+    mirrored,
+    pad,
+    pool,
+    pool_of_one,
+    reduced,
+    relu,
+    reshaped_by_shape,
+    same_numbers,
+    shuffled,
+    sigmoid,
+    sliced,
+    spread,
+    transposed,
+    values,
+    window,
+    written,
+    written_int8,
+)
 from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
-from tests.toolchain.importer.views import run
 
-RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers() -> None:
-    """Every test draws the same numbers, whatever ran before it."""
-    RNG.bit_generator.state = np.random.default_rng(4).bit_generator.state
-
-
-H, W, C = 9, 8, 6
-SHAPE = (1, H, W, C)
-SAME, VALID = 0, 1
-RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
-INPUT_SCALE, MAP_SCALE, OUT_SCALE = Scale((0.02,), (3,)), Scale((0.03,), (-11,)), Scale((0.0413,), (7,))
-
-Case = Callable[[TfliteNet, int], int]
-
-
-def values(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.normal(0, 1, shape).astype(np.float32)
-
-
-def integers(*numbers: Any) -> np.ndarray[Any, Any]:
-    return np.array(numbers, np.int32)
-
-
-def window(n: TfliteNet, op: str, options: str, x: int, shape: tuple[int, ...], weight: Any, **more: Any) -> int:
-    """A convolution with a bias for each output."""
-    outputs = shape[3]
-    attributes = {"Padding": SAME, "StrideW": 1, "StrideH": 1} | more
-    inputs = [x, n.constant(weight), n.constant(values(outputs))]
-    return n(op, inputs, shape, options, **attributes)
-
-
-def conv(n: TfliteNet, x: int, shape: tuple[int, ...], *kernel: int, **more: Any) -> int:
-    groups = C // kernel[2] if len(kernel) > 2 else 1
-    weight = values(shape[3], kernel[0], kernel[1], C // groups)
-    dilation = {"DilationWFactor": 1, "DilationHFactor": 1} | more
-    return window(n, "CONV_2D", "Conv2DOptions", x, shape, weight, **dilation)
-
-
-def pool(n: TfliteNet, op: str, x: int, shape: tuple[int, ...], **more: Any) -> int:
-    attributes = {"Padding": VALID, "StrideW": 2, "StrideH": 2, "FilterWidth": 2, "FilterHeight": 3} | more
-    return n(op, [x], shape, "Pool2DOptions", **attributes)
-
-
-def relu(n: TfliteNet, x: int) -> int:
-    return n("RELU", [x], n.tensors[x][1])
-
-
-def mean(n: TfliteNet, x: int, keep: bool = True) -> int:
-    shape = (1, 1, 1, C) if keep else (1, C)
-    return n("MEAN", [x, n.constant(integers(1, 2))], shape, "ReducerOptions", KeepDims=keep)
-
-
-def reduced(n: TfliteNet, x: int, op: str, shape: tuple[int, ...], *axes: int) -> int:
-    return n(op, [x, n.constant(integers(*axes))], shape, "ReducerOptions", KeepDims=True)
-
-
-def mirrored(n: TfliteNet, x: int, mode: int) -> int:
-    amounts = n.constant(integers([0, 0], [1, 2], [3, 0], [0, 0]))
-    return n("MIRROR_PAD", [x, amounts], (1, 12, 11, C), "MirrorPadOptions", Mode=mode)
-
-
-def dense(n: TfliteNet, x: int, inputs: int, act: int = 0) -> int:
-    weights = [x, n.constant(values(5, inputs)), n.constant(values(5))]
-    return n("FULLY_CONNECTED", weights, (1, 5), "FullyConnectedOptions", FusedActivationFunction=act)
-
-
-def sliced(n: TfliteNet, x: int) -> int:
-    options = {"BeginMask": 0b0101, "EndMask": 0b0010}
-    ranges = [n.constant(integers(*row)) for row in ((0, 1, 3, 1), (1, 5, 8, 5), (1, 3, 2, 2))]
-    return n("STRIDED_SLICE", [x, *ranges], (1, 3, 4, 2), "StridedSliceOptions", **options)
-
-
-def shuffled(n: TfliteNet, x: int) -> int:
-    grouped = n("RESHAPE", [x, n.constant(integers(1, H, W, 2, 3))], (1, H, W, 2, 3))
-    turned = n("TRANSPOSE", [grouped, n.constant(integers(0, 1, 2, 4, 3))], (1, H, W, 3, 2))
-    return n("RESHAPE", [turned, n.constant(integers(*SHAPE))], SHAPE)
-
-
-def enlarged(op: str, shape: tuple[int, ...], **flags: bool) -> Case:
-    record = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}[op]
-    return lambda n, x: n(op, [x, n.constant(integers(shape[1], shape[2]))], shape, record, **flags)
-
-
-def transposed(n: TfliteNet, x: int, shape: tuple[int, ...], padding: int, stride: int) -> int:
-    inputs = [n.constant(integers(*shape)), n.constant(values(shape[3], 3, 4, C)), x, n.constant(values(shape[3]))]
-    options = {"Padding": padding, "StrideW": stride, "StrideH": stride}
-    return n("TRANSPOSE_CONV", inputs, shape, "TransposeConvOptions", **options)
-
-
-def spread(n: TfliteNet, x: int, *behind: str, cut: int = 1) -> int:
-    """A convolution with dilation 2 as TensorFlow writes it: in four images of every other row and column."""
-    block = n.constant(integers(2, 2))
-    apart = n("SPACE_TO_BATCH_ND", [x, block, n.constant(integers([2, 3], [2, 2]))], (4, 7, 6, C))
-    weight, shift = n.constant(values(8, 3, 3, C)), n.constant(values(8))
-    made = n("CONV_2D", [apart, weight, shift], (4, 5, 4, 8), "Conv2DOptions", Padding=VALID, StrideW=1, StrideH=1)
-    for op in behind:
-        made = n(op, [made, n.constant(values(8))][: 1 + (op == "ADD")], (4, 5, 4, 8))
-    edges = n.constant(integers([0, cut], [0, 0]))
-    return n("BATCH_TO_SPACE_ND", [made, block, edges], (1, 10 - cut, W, 8))
-
-
-def reshaped_by_shape(n: TfliteNet, x: int) -> int:
-    """A shape that is computed, as converters write it for a batch left open: [batch, H * W, C]."""
-    shape = n("SHAPE", [x], (4,), "ShapeOptions", Scale(()), "int32", OutType=2)
-    places = [n.constant(integers(*row)) for row in ((0,), (1,), (1,))]
-    batch = n("STRIDED_SLICE", [shape, *places], (), "StridedSliceOptions", ShrinkAxisMask=1)
-    sides = [batch, n.constant(np.int32(H * W)), n.constant(np.int32(C))]
-    packed = n("PACK", sides, (3,), "PackOptions", ValuesCount=3, Axis=0)
-    return relu(n, n("RESHAPE", [x, packed], (1, H * W, C)))
-
-
-def pad(n: TfliteNet, x: int) -> int:
-    return n("PAD", [x, n.constant(integers([0, 0], [1, 2], [0, 3], [0, 0]))], (1, 12, 11, C))
+__all__ = ["same_numbers"]
 
 
 FLOAT: dict[str, Case] = {
@@ -284,16 +199,6 @@ FLOAT: dict[str, Case] = {
 }
 
 
-def written(case: Case, path: Path) -> Path:
-    """A network of an image of three channels, a map of six and the case."""
-    net = TfliteNet()
-    image = net.tensor((1, H, W, 3))
-    first = [image, net.constant(values(C, 1, 1, 3)), net.constant(values(C))]
-    x = net("CONV_2D", first, SHAPE, "Conv2DOptions", StrideW=1, StrideH=1)
-    case(net, x)
-    return net.write(path / "small.tflite", image, net.operations[-1][2])
-
-
 NOT_BY_REFERENCE = ("ELU", "LOCAL_RESPONSE_NORMALIZATION")
 """The reference kernels have no ELU, and leave out the last channel of a local response."""
 
@@ -312,51 +217,6 @@ def test_float16_weights_are_dequantized_constants(tmp_path: Path) -> None:
     net("CONV_2D", [image, real, net.constant(values(C))], SHAPE, "Conv2DOptions", StrideW=1, StrideH=1)
     path = net.write(tmp_path / "half.tflite", image, net.operations[-1][2])
     assert largest_float_difference(path) < 2e-6
-
-
-def weights(n: TfliteNet, *shape: int, axis: int = 0) -> int:
-    scales = tuple(RNG.uniform(0.005, 0.02, shape[axis]).tolist())
-    return n.constant(RNG.integers(-127, 128, shape).astype(np.int8), Scale(scales, axis=axis))
-
-
-def bias(n: TfliteNet, weight: int, source: Scale) -> int:
-    known = n.tensors[weight][4]
-    assert known is not None
-    scales = tuple(source.scale[0] * each for each in known.scale)
-    outputs = max(len(scales), n.tensors[weight][1][0])
-    return n.constant(RNG.integers(-2000, 2000, outputs).astype(np.int32), Scale(scales))
-
-
-def int8_conv(n: TfliteNet, x: int, outputs: int, act: int = 0, stride: int = 1) -> int:
-    weight = weights(n, outputs, 3, 3, n.tensors[x][1][3])
-    known = n.tensors[x][4]
-    assert known is not None
-    shape = (1, -(-n.tensors[x][1][1] // stride), -(-n.tensors[x][1][2] // stride), outputs)
-    inputs = [x, weight, bias(n, weight, known)]
-    options = {"StrideW": stride, "StrideH": stride, "FusedActivationFunction": act}
-    return n("CONV_2D", inputs, shape, "Conv2DOptions", OUT_SCALE, **options)
-
-
-def int8_depthwise(n: TfliteNet, x: int) -> int:
-    weight = weights(n, 1, 3, 3, C, axis=3)
-    inputs = [x, weight, bias(n, weight, MAP_SCALE)]
-    options = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": 1}
-    return n("DEPTHWISE_CONV_2D", inputs, SHAPE, "DepthwiseConv2DOptions", OUT_SCALE, **options)
-
-
-def int8_dense(n: TfliteNet, x: int) -> int:
-    weight = n.constant(RNG.integers(-127, 128, (5, H * W * C)).astype(np.int8), Scale((0.001,)))
-    inputs = [x, weight, bias(n, weight, MAP_SCALE)]
-    return n("FULLY_CONNECTED", inputs, (1, 5), "FullyConnectedOptions", OUT_SCALE)
-
-
-def pool_of_one(n: TfliteNet, x: int) -> int:
-    """The greatest of three elements that lie side by side, with the same integers."""
-    return pool(n, "MAX_POOL_2D", x, SHAPE, Padding=SAME, StrideW=1, StrideH=1)
-
-
-def sigmoid(n: TfliteNet, x: int) -> int:
-    return n("LOGISTIC", [x], SHAPE, None, Scale((1 / 256,), (-128,)))
 
 
 INT8: dict[str, Case] = {
@@ -412,17 +272,6 @@ INT8: dict[str, Case] = {
 }
 
 
-def written_int8(case: Case, path: Path) -> Path:
-    """The same in int8: the image is 3 channels of pixel - 128, as cameras give it."""
-    net = TfliteNet()
-    image = net.tensor((1, H, W, 3), "int8", INPUT_SCALE)
-    weight = weights(net, C, 1, 1, 3)
-    first = [image, weight, bias(net, weight, INPUT_SCALE)]
-    x = net("CONV_2D", first, SHAPE, "Conv2DOptions", MAP_SCALE, StrideW=1, StrideH=1)
-    case(net, x)
-    return net.write(path / "small.tflite", image, net.operations[-1][2])
-
-
 @pytest.mark.parametrize("name", INT8)
 def test_an_int8_operator_is_within_one_step_of_litert(name: str, tmp_path: Path) -> None:
     images = RNG.integers(-128, 128, (6, H, W, 3)).astype(np.int8)
@@ -430,110 +279,6 @@ def test_an_int8_operator_is_within_one_step_of_litert(name: str, tmp_path: Path
     steps = integer_steps(written_int8(INT8[name], tmp_path), images)
     assert len(steps.layers) <= 2 + (name == "RESIZE_BILINEAR")  # LiteRT's places are multiples of 2**-10
     assert steps.layers[1:].sum() <= 0.15 * steps.layers.sum()
-
-
-def test_a_bias_whose_scales_lie_along_an_axis_that_it_has_not(tmp_path: Path) -> None:
-    """TFLite Micro's own files have the weights' axis, 3, there; LiteRT refuses them."""
-
-    def case(n: TfliteNet, x: int, axis: int) -> int:
-        weight = weights(n, 1, 3, 3, C, axis=3)
-        values = bias(n, weight, MAP_SCALE)
-        name, shape, kind, array, scale = n.tensors[values]
-        assert scale is not None
-        n.tensors[values] = name, shape, kind, array, replace(scale, axis=axis)
-        options = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": 1}
-        return n("DEPTHWISE_CONV_2D", [x, weight, values], SHAPE, "DepthwiseConv2DOptions", OUT_SCALE, **options)
-
-    path = written_int8(lambda n, x: case(n, x, 3), tmp_path)
-    network, imported = import_tflite(path)
-    layer = integer_network(network, imported, imported.tensors, path).layers[-1]
-    assert isinstance(layer, Conv)
-    stored = network.quantization[imported.origins[layer.name].inputs[2]].values
-    np.testing.assert_array_equal(layer.bias, stored)
-
-
-def test_activations_of_16_bits_are_a_float_network(tmp_path: Path) -> None:
-    """16x8: int16 activations without zero point, int8 weights, an int64 bias."""
-    net, scale, out = TfliteNet(), Scale((0.0001,)), Scale((0.0005,))
-    image = net.tensor((1, H, W, 3), "int16", scale)
-    weight = weights(net, C, 1, 1, 3)
-    known = net.tensors[weight][4]
-    assert known is not None
-    steps = Scale(tuple(scale.scale[0] * each for each in known.scale))
-    shift = net.constant(RNG.integers(-200_000, 200_000, C), steps)
-    net("CONV_2D", [image, weight, shift], SHAPE, "Conv2DOptions", out, StrideW=1, StrideH=1)
-    path = net.write(tmp_path / "wide.tflite", image, net.operations[-1][2])
-    kernels = ReferenceKernels(path)
-    assert not kernels.imported.quantized
-    assert "16 bits" in kernels.imported.notes[0]
-    integers16 = RNG.integers(-32767, 32768, (1, H, W, 3)).astype(np.int16)
-    kernels(integers16)
-    (name,) = kernels.network.outputs
-    found = run(kernels.imported, (integers16 * np.float32(scale.scale[0])).transpose(0, 3, 1, 2))[name]
-    steps_off = found / np.float32(out.scale[0]) - kernels.tensor(name)
-    assert np.abs(kernels.tensor(name)).max() > 1000
-    assert np.abs(steps_off).max() <= 1.01
-
-
-def written_uint8(path: Path) -> Path:
-    """A convolution of pixels whose weights are uint8 from a zero point of 160 on, one channel beyond int8."""
-    net, image_scale = TfliteNet(), Scale((1 / 128,), (128,))
-    image = net.tensor((1, H, W, 3), "uint8", image_scale)
-    stored = RNG.integers(40, 256, (C, 3, 3, 3)).astype(np.uint8)
-    stored[2, 1, 1] = 0, 3, 20
-    weight = net.constant(stored, Scale((0.004,), (160,)))
-    inputs = [image, weight, bias(net, weight, image_scale)]
-    net("CONV_2D", inputs, SHAPE, "Conv2DOptions", Scale((0.05,), (121,)), StrideW=1, StrideH=1)
-    return net.write(path / "small.tflite", image, net.operations[-1][2])
-
-
-def test_uint8_weights_are_kept_where_int8_holds_them(tmp_path: Path) -> None:
-    path = written_uint8(tmp_path)
-    made = ReferenceKernels(path)
-    layer = integer_network(made.network, made.imported, made.imported.tensors, path).layers[0]
-    assert isinstance(layer, Conv)
-    known = made.network.quantization[next(name for name in made.network.constants if name == "t1")]
-    assert known.values is not None
-    wanted, fits = known.values.astype(int) - 160, np.arange(C) != 2
-    np.testing.assert_array_equal(layer.weights.decode()[fits], wanted[fits])
-    step = layer.weights.scale[2] / layer.weights.scale[0]
-    assert 160 / 128 <= step <= 320 / 128
-    assert np.abs(layer.weights.decode()[2] * step - wanted[2]).max() <= step / 2 + 1e-9
-    steps = integer_steps(path, RNG.integers(0, 256, (6, H, W, 3)).astype(np.uint8))
-    assert steps.layers[2:].sum() <= 0.01 * steps.layers.sum()
-
-
-@pytest.mark.parametrize(
-    ("scale", "zero", "kind", "wanted"),
-    [
-        (1 / 255, -128, "int8", "--mean 0 --std 255"),
-        (2 / 255, -1, "int8", "--mean 127.5 --std 127.5"),
-        (1 / 128, 128, "uint8", "--mean 127.5 --std 127.5"),
-        (0.0187, -20, "int8", "--mean 108 --std 53.48"),
-    ],
-)
-def test_an_input_of_another_range_names_numbers_that_fit(
-    scale: float, zero: int, kind: str, wanted: str, tmp_path: Path
-) -> None:
-    net, known = TfliteNet(), Scale((scale,), (zero,))
-    image = net.tensor((1, H, W, 3), kind, known)
-    weight = weights(net, C, 1, 1, 3)
-    inputs = [image, weight, bias(net, weight, known)]
-    mean(net, net("CONV_2D", inputs, SHAPE, "Conv2DOptions", OUT_SCALE, StrideW=1, StrideH=1), keep=False)
-    path, out = net.write(tmp_path / "small.tflite", image, net.operations[-1][2]), tmp_path / "model.safetensors"
-    embedding = TaskSettings(task="embedding")
-    with pytest.raises(ImportedFileError, match=f"in this range, such as {wanted}$"):
-        import_network(path, out, Pixels((0.0,), (1.0,)), embedding)
-    centre, deviation = (float(number) for number in re.findall(r"[\d.]+", wanted))
-    import_network(path, out, Pixels((centre,), (deviation,)), embedding)
-
-
-def test_a_file_for_an_accelerator_is_refused_by_that_name(tmp_path: Path) -> None:
-    net = TfliteNet()
-    image = net.tensor((1, H, W, 3), "int8", INPUT_SCALE)
-    net("CUSTOM ethos-u", [image], (1, 5))
-    with pytest.raises(ImportedFileError, match=r"is compiled for an accelerator \(custom operator ethos-u\)"):
-        import_tflite(net.write(tmp_path / "small.tflite", image, net.operations[-1][2]))
 
 
 def test_every_operator_is_tried() -> None:
@@ -562,53 +307,3 @@ def test_what_cannot_be_imported_is_named(name: str, tmp_path: Path) -> None:
     case, reason = REFUSED[name]
     with pytest.raises(ImportedFileError, match=rf"small\.tflite: 1 operation cannot be imported: .*{reason}"):
         import_tflite(written(case, tmp_path))
-
-
-def test_an_int8_file_becomes_a_model_that_runs(tmp_path: Path) -> None:
-    path, out = written_int8(int8_dense, tmp_path), tmp_path / "model.safetensors"
-    pixels = Pixels((131.0,), (50.0,))  # the input's steps are 1 / 50, its zero point 3
-    result = import_network(path, out, pixels, TaskSettings(labels=("a", "b", "c", "d", "e")))
-    assert result.path.exists()
-    assert result.layers == {"Conv": 1, "Dense": 1}
-
-
-def test_pixels_that_the_input_cannot_hold_are_refused(tmp_path: Path) -> None:
-    path = written_int8(int8_dense, tmp_path)
-    with pytest.raises(ImportedFileError, match=r"its input holds -2\.62 to 2\.48, of which pixels by --mean and "):
-        import_network(path, tmp_path / "model.safetensors", Pixels())
-
-
-def test_an_impossible_zero_point_of_the_input_is_refused(tmp_path: Path) -> None:
-    net = TfliteNet()
-    image = net.tensor((1, H, W, 3), "int8", Scale((0.02,), (13172,)))
-    weight = weights(net, C, 1, 1, 3)
-    first = [image, weight, bias(net, weight, INPUT_SCALE)]
-    net("CONV_2D", first, SHAPE, "Conv2DOptions", MAP_SCALE, StrideW=1, StrideH=1)
-    path = net.write(tmp_path / "small.tflite", image, net.operations[-1][2])
-    network, imported = import_tflite(path)
-    with pytest.raises(ImportedFileError, match=r"cannot be kept: a zero point of 13172, expected -128 \.\. 127"):
-        integer_network(network, imported, imported.tensors, path)
-
-
-def test_a_network_that_is_quantized_in_part_is_refused_by_name(tmp_path: Path) -> None:
-    def case(n: TfliteNet, x: int) -> int:
-        number = int8_conv(n, x, C)
-        n.tensors[number] = (*n.tensors[number][:4], None)
-        return n("TANH", [number], SHAPE, None, Scale((1 / 128,), (0,)))
-
-    path = written_int8(case, tmp_path)
-    network, imported = import_tflite(path)
-    with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
-        integer_network(network, imported, imported.tensors, path)
-
-
-def test_an_activation_behind_a_last_layer_without_integers_is_refused(tmp_path: Path) -> None:
-    def case(n: TfliteNet, x: int) -> int:
-        number = int8_conv(n, x, C, RELU)
-        n.tensors[number] = (*n.tensors[number][:4], None)
-        return number
-
-    path = written_int8(case, tmp_path)
-    network, imported = import_tflite(path)
-    with pytest.raises(ImportedFileError, match=r"cannot be kept: CONV_2D '1 \(.*\)': its result is not quantized"):
-        integer_network(network, imported, imported.tensors, path)
