@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.retry import Retry
-from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig, Transport
+from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig, Decode, Transport
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
@@ -50,7 +50,8 @@ class SourceSpec:
     fps: frames per second to read; 0 is as fast as the reader takes frames, None keeps the source's own rate.
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
-    tls: how the certificate of a network camera is checked. transport: of the frames of `rtsp://`.
+    tls: how the certificate of a network camera is checked. transport: of the frames of `rtsp://`. decode: what decodes
+    a network stream.
     """
 
     address: SourceAddress
@@ -59,12 +60,13 @@ class SourceSpec:
     timeout: float = 5.0
     tls: CameraTlsConfig = field(default_factory=CameraTlsConfig)
     transport: Transport = "tcp"
+    decode: Decode = "software"
 
     @classmethod
     def of(cls, camera: CameraConfig) -> "SourceSpec":
         """Return the keys of a camera that are about its source."""
         transport = camera.transport or "tcp"
-        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls, transport)
+        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls, transport, camera.decode)
 
     def target(self) -> Target:
         """Return what is opened, with the login as it is now. Raises SourceError."""
@@ -88,6 +90,7 @@ class Frame:
     time.
     delay_ns: how long after its capture it arrived. A source gives 0 and the time of arrival as that of capture; the
     camera's thread corrects both.
+    decoder: what has decoded it, of a network stream: `software` or the name of a device.
     """
 
     pixels: Pixels
@@ -97,6 +100,7 @@ class Frame:
     skipped: int = 0
     link_busy: bool = False
     delay_ns: int = 0
+    decoder: str | None = None
 
 
 class Source(Protocol):

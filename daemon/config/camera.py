@@ -29,6 +29,7 @@ SLOWEST, FASTEST = 0.001, 1000.0
 """Frames per second."""
 MAX_TILES, MAX_OVERLAP = 8, 0.9
 Transport = Literal["tcp", "udp", "multicast"]
+Decode = Literal["software", "auto", "cuda", "vaapi", "qsv", "v4l2m2m"]
 Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -148,6 +149,11 @@ class CameraConfig(Section):
         default=None,
         description="How the frames of `rtsp://` come: `tcp`, `udp` or `multicast`; null is `tcp`, which loses none.",
     )
+    decode: Decode = Field(
+        default="software",
+        description="What decodes a network stream: `software`, or a device, `cuda`, `vaapi`, `qsv` or `v4l2m2m`, with "
+        "software where it is missing or fails; `auto` takes the first of them that opens.",
+    )
     name: Annotated[ShownName | None, Applies.AT_ONCE] = Field(
         default=None, description="Name of the camera for people, in Home Assistant; null is that in topics."
     )
@@ -256,9 +262,11 @@ class CameraConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _transport_of_rtsp(self) -> "CameraConfig":
+    def _keys_of_streams(self) -> "CameraConfig":
         if self.transport is not None and self.source.scheme != "rtsp":
             raise ValueError("`transport` for a source `rtsp://` only")
+        if self.decode != "software" and not self.source.is_network:
+            raise ValueError(f"`decode` for a network stream only, not `{self.decode}` here")
         return self
 
     @property

@@ -177,6 +177,7 @@ class Worker:
         counters.processed += 1
         counters.unknown += step.fields["unknown"]
         counters.state, counters.counts = step.fields["state"], step.fields["counts"]
+        counters.decoder = captured.frame.decoder
         counters.score = None if step.best is None else step.best["score"]
         self._failing.pop(camera, None)
         for listener in self.frame_listeners:

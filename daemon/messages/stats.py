@@ -50,6 +50,11 @@ class CameraStats(Part):
         description="Detection and multi-label: how many of each label are present after the newest frame; null for "
         "other tasks.",
     )
+    decoder: str | None = Field(
+        default=None,
+        description="What decoded the newest frame of a network stream: `software` or the device of `decode`; null "
+        "before it, and for other sources.",
+    )
     pictures: PictureStats = Field(default=PictureStats(), description="Pictures published, with `snapshots`.")
 
 

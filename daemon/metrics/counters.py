@@ -11,7 +11,7 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 
 
 class FrameCounters:
-    """Counters of one camera in addition to those of `LatestFrames`, and state and score of its newest frame.
+    """Counters of one camera in addition to those of `LatestFrames`, and state, score and decoder of its newest frame.
 
     appeared: by label, how many appeared: by how much its count grew, each time that it did.
 
@@ -33,6 +33,7 @@ class FrameCounters:
         self.state: str | None = None
         self.score: float | None = None
         self.counts: dict[str, int] | None = None
+        self.decoder: str | None = None
         self.appeared: Counter[str] = Counter()
         self.fps = 0.0
         self._measured = 0
@@ -77,6 +78,7 @@ def camera_stats(counters: FrameCounters, frames: LatestFrames, camera: str) -> 
         state=counters.state,
         score=counters.score,
         counts=counters.counts,
+        decoder=counters.decoder,
         pictures=PictureStats(due=counters.pictures_due, published=counters.pictures_published),
     )
 

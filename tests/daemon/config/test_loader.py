@@ -124,6 +124,10 @@ state:
             GOOD + "    transport: udp\n",
             "2: cameras.front: found a mapping, expected `transport` for a source `rtsp://` only",
         ),
+        (
+            GOOD + "    decode: cuda\n",
+            "2: cameras.front: found a mapping, expected `decode` for a network stream only, not `cuda` here",
+        ),
         (GOOD + "    transport: sctp\n", "4: cameras.front.transport: found the text 'sctp', expected 'tcp', 'udp'"),
         (
             "cameras: {a: {source: 'udp://0.0.0.0:1', username: b}}\n",

@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeAlias
 
 import av
 import av.logging
-from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
-from av.video.stream import VideoStream
 
 from edgemeta.daemon.capture.sources.stream.failures import EndedError, LogLines, NoVideoError, TooLargeError
-from edgemeta.daemon.capture.sources.stream.messages import LARGEST_PIXELS, Request
+from edgemeta.daemon.capture.sources.stream.messages import LARGEST_PIXELS, SOFTWARE, Request
+from edgemeta.daemon.capture.sources.stream.video_decoder import VideoDecoder, VideoPacket
 
 # FFmpeg analyses a stream for up to 5 s before it gives the first picture, which is then old: half a second (in
 # microseconds) is enough to find codec and size.
@@ -44,9 +42,6 @@ NO_TIMESTAMPS = 0x0080
 
 END_OF_JPEG, END_WITHIN = b"\xff\xd9", 64
 """The end marker of a JPEG and in how many last bytes it is: cameras fill up with zeros. What is cut is drawn gray."""
-
-
-VideoPacket: TypeAlias = "Packet[VideoStream]"
 
 
 @dataclass(frozen=True)
@@ -76,9 +71,7 @@ class Stream:
             kinds = ", ".join(sorted({stream.type for stream in self._container.streams})) or "nothing"
             raise NoVideoError(f"has no video, only {kinds}")
         self._video = self._container.streams.video[0]
-        self._codec = self._video.codec_context
-        self._codec.thread_count = 1
-        self._codec.options = {"max_pixels": str(LARGEST_PIXELS)}
+        self.decoder = VideoDecoder(self._video, SOFTWARE if self.is_one_picture else request.decode, LARGEST_PIXELS)
         self._timed = not (self._container.format.flags & NO_TIMESTAMPS or self.is_one_picture)
         self.server = next(iter(_sockets() - before), None)
         """Descriptor of the connection to the server, if there is one."""
@@ -93,7 +86,7 @@ class Stream:
     @property
     def is_intra_coded(self) -> bool:
         """Whether each packet is a whole picture, so that others may be left out."""
-        return self._codec.name == "mjpeg"
+        return self._video.codec_context.name == "mjpeg"
 
     def packets(self) -> Iterator[VideoPacket]:
         """Yield packets as they arrive. Raises TooLargeError, and EndedError at the end."""
@@ -110,7 +103,7 @@ class Stream:
         captured_ns = time.monotonic_ns()
         errors = len(self._log)
         try:
-            frames = self._codec.decode(packet)
+            frames = self.decoder.decode(packet)
         except av.error.InvalidDataError:
             frames = []
             self.damaged += 1

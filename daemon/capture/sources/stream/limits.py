@@ -49,3 +49,7 @@ class MemoryLimit:
         """Limit the memory to what a stream with pictures of that many pixels needs."""
         self.spare = SPARE_BYTES + PIXEL_BYTES * pixels
         resource.setrlimit(resource.RLIMIT_AS, (self._used + self.spare, resource.RLIM_INFINITY))
+
+    def lift(self) -> None:
+        """Limit it no more: a device's driver reserves as much as it likes."""
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

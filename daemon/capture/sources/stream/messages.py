@@ -13,6 +13,9 @@ LARGEST_PIXELS = 40_000_000
 
 LARGEST_MESSAGE = 65_536
 
+SOFTWARE, AUTO = "software", "auto"
+"""What decodes, as `decode` of the config has it, beside names of devices."""
+
 NEXT = b"next"
 """The service's question for a picture."""
 
@@ -23,7 +26,7 @@ class Request:
 
     timeout: seconds until an attempt to open counts as failed. wait_for_server: whether the server's answer to TCP is
     awaited first, with attempts so close that its return is noticed at once. transport: of RTSP, `tcp`, `udp` or
-    `multicast`.
+    `multicast`. decode: `decode` of the config.
     """
 
     address: str
@@ -34,6 +37,7 @@ class Request:
     ca_file: str | None = None
     verify: bool = True
     transport: str = "tcp"
+    decode: str = SOFTWARE
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,14 @@ class Opened:
     """The stream is open. polled: it gives one picture per request. The message carries the socket to the server."""
 
     polled: bool
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What decodes from now on: `software`, or a device. reason: why it is not what was asked for."""
+
+    way: str
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -76,8 +88,8 @@ class Failed:
     unanswered: bool = False
 
 
-Message: TypeAlias = Request | Opened | Picture | NoKeyFrame | Failed
-_KINDS = {kind.__name__: kind for kind in (Request, Opened, Picture, NoKeyFrame, Failed)}
+Message: TypeAlias = Request | Opened | Decoder | Picture | NoKeyFrame | Failed
+_KINDS = {kind.__name__: kind for kind in (Request, Opened, Decoder, Picture, NoKeyFrame, Failed)}
 
 
 def packed(message: Message) -> bytes:

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 import av.error
 import av.logging
 
-from edgemeta.daemon.capture.sources.stream.decoder import BgrConverter, Decoded, Stream, VideoPacket
+from edgemeta.daemon.capture.sources.stream.decoder import BgrConverter, Decoded, Stream
 from edgemeta.daemon.capture.sources.stream.failures import NO_VIDEO, EndedError, NoVideoError, TooLargeError, failed
 from edgemeta.daemon.capture.sources.stream.limits import MemoryLimit
 from edgemeta.daemon.capture.sources.stream.messages import (
     LARGEST_MESSAGE,
     NEXT,
+    SOFTWARE,
+    Decoder,
     Message,
     NoKeyFrame,
     Opened,
@@ -28,6 +30,7 @@ from edgemeta.daemon.capture.sources.stream.messages import (
     unpacked,
 )
 from edgemeta.daemon.capture.sources.stream.tcp_probe import resolve, wait_for_answer
+from edgemeta.daemon.capture.sources.stream.video_decoder import VideoPacket
 from edgemeta.daemon.capture.stream_delay import StreamDelay
 from edgemeta.daemon.runtime.clock import NS
 
@@ -105,6 +108,7 @@ class Reader:
         self._converter = BgrConverter()
         self._limit = MemoryLimit()
         self._pixels = 0
+        self._way: str | None = None
         self._asked = False
         self._skipped = self._damaged = 0
         self._told_ns = 0
@@ -128,8 +132,12 @@ class Reader:
             try:
                 if request.wait_for_server:
                     self._wait_for_server(request)
+                if request.decode != SOFTWARE:
+                    self._limit.lift()
                 stream = Stream(request, log)
                 opened = True
+                if stream.decoder.way == SOFTWARE:
+                    self._limit.set_for(0)
                 self._tell(Opened(stream.is_one_picture), stream.server)
                 if stream.is_one_picture:
                     self._poll(stream, request, log)
@@ -143,6 +151,14 @@ class Reader:
                 late = not opened and time.monotonic() - began > request.timeout
                 # FFmpeg has several errors for an answer that does not come in time.
                 self._tell(failed(TimeoutError() if late else error, log, request, opened))
+
+    def _name(self, stream: Stream) -> None:
+        """Tell what decodes, once it does, and limit the memory to what software needs. Raises ServiceEndedError."""
+        decoder = stream.decoder
+        self._way = decoder.way
+        if decoder.way == SOFTWARE:
+            self._limit.set_for(self._pixels)
+        self._tell(Decoder(decoder.way, decoder.reason))
 
     def _wait_for_server(self, request: Request) -> None:
         """Wait until the server answers to TCP; not behind a proxy, where only that may be reachable."""
@@ -163,6 +179,8 @@ class Reader:
                 continue
             pictures = stream.decode(packet)
             log.clear()
+            if pictures and stream.decoder.way != self._way:
+                self._name(stream)
             for picture in pictures:
                 self._offer(picture, stream.damaged)
             if stream.is_intra_coded and stream.damaged >= UNDECODABLE and not self._pixels:
@@ -189,7 +207,8 @@ class Reader:
         frame = picture.frame
         if frame.width * frame.height != self._pixels:
             self._pixels = frame.width * frame.height
-            self._limit.set_for(self._pixels)
+            if self._way in (None, SOFTWARE):
+                self._limit.set_for(self._pixels)
         if not self._asked:
             self._skipped += 1
             return

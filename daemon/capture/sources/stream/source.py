@@ -3,18 +3,30 @@
 RTSP, RTMP, MPEG-TS over UDP, or HTTP (MJPEG, snapshots, or any container FFmpeg knows).
 """
 
+import logging
 import os
 import ssl
 
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec, SourceWaiting
 from edgemeta.daemon.capture.sources.stream.busy_link import BusyLink
-from edgemeta.daemon.capture.sources.stream.messages import Failed, NoKeyFrame, Opened, Picture, Request
+from edgemeta.daemon.capture.sources.stream.messages import (
+    AUTO,
+    SOFTWARE,
+    Decoder,
+    Failed,
+    NoKeyFrame,
+    Opened,
+    Picture,
+    Request,
+)
 from edgemeta.daemon.capture.sources.stream.process import ProcessEndedError, StreamProcess
 from edgemeta.daemon.capture.sources.stream.server_watch import ServerWatch
 from edgemeta.daemon.runtime.awake import AWAKE
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.daemon.runtime.deadline import Deadline
+
+log = logging.getLogger(__name__)
 
 SILENT_AFTER = 0.5
 """Seconds without a frame after which the connection to the server is looked at, and how often after that."""
@@ -45,6 +57,8 @@ class StreamSource:
         self._link: BusyLink | None = None
         self._unanswered = False
         self._used = ""
+        self._decoder = Decoder(SOFTWARE, None)
+        self._breaks = False
         self._polled = self._opened = False
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
 
@@ -75,13 +89,15 @@ class StreamSource:
             picture = self._next_picture(process)
             pixels = process.pixels(picture)
         except ProcessEndedError as error:
+            self._breaks = self._breaks or self._decoder.way != SOFTWARE
             raise SourceError(f"{self._name} {error}") from error
         if not self._polled:
             process.ask()
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
         self._unanswered = False
         busy = self._link is not None and picture.stream_ns is None and self._link.busy
-        return Frame(pixels, picture.captured_ns, picture.stream_ns, picture.damaged, picture.skipped, link_busy=busy)
+        times, counts = (picture.captured_ns, picture.stream_ns), (picture.damaged, picture.skipped)
+        return Frame(pixels, *times, *counts, link_busy=busy, decoder=self._decoder.way)
 
     def _request(self) -> Request:
         """Return what the process needs to know. Raises SourceError."""
@@ -92,8 +108,8 @@ class StreamSource:
         self._used = text = spec.target().text
         patience = spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
         waits = self._unanswered and spec.address.scheme != "udp"  # which nothing answers
-        address = spec.address
-        return Request(text, address.host, address.port, patience, waits, ca_file, tls.verify, spec.transport)
+        address, decode = spec.address, SOFTWARE if self._breaks else spec.decode
+        return Request(text, address.host, address.port, patience, waits, ca_file, tls.verify, spec.transport, decode)
 
     def _login_changed(self) -> bool:
         """Whether the files or variables of the login give another one than at the last opening."""
@@ -118,6 +134,8 @@ class StreamSource:
                 case Opened(polled=polled):
                     self._follow(process, polled)
                     deadline = Deadline(self._spec.timeout)
+                case Decoder() as decoder:
+                    self._note(decoder)
                 case NoKeyFrame():
                     if not self._key_frame_by.left:
                         raise SourceError(f"{self._name} gave no key frame for {KEY_FRAME_WITHIN:g} s")
@@ -142,6 +160,18 @@ class StreamSource:
         self._opened, self._polled = True, polled
         if process.server is not None and not polled:
             self._watch, self._link = ServerWatch(process.server), BusyLink(process.server)
+
+    def _note(self, decoder: Decoder) -> None:
+        """Log once what decodes, where the config asks for a device."""
+        before, self._decoder = self._decoder, decoder
+        if decoder == before or self._spec.decode == SOFTWARE:
+            return
+        if decoder.way != SOFTWARE:
+            log.info("%s is decoded by %s", self._name, decoder.way)
+        else:
+            reason = decoder.reason or "the device has ended the process before"
+            level = logging.INFO if self._spec.decode == AUTO else logging.WARNING
+            log.log(level, "%s is decoded in software: %s", self._name, reason)
 
     def close(self) -> None:
         """End the process."""
