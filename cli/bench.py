@@ -18,6 +18,7 @@ from edgemeta.kernels.cpu.gemm import Gemm, measure, random_weights
 from edgemeta.kernels.cpu.layer_forms import LayerForms, measure_forms
 from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, LibraryError
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.graph import Model
 from edgemeta.plugins.measure import bench as measure_latency
 
 RUNS, SECONDS = 2000, 20
@@ -100,8 +101,8 @@ def bench(
     if gemm is not None:
         if threads is not None or paced or backend not in ("auto", "cpu"):
             raise EdgemetaError("bench --gemm runs on the cpu backend, on one thread, without waiting")
-        if layers:
-            raise EdgemetaError("--layers is for a MODEL: bench --gemm has --form")
+        if layers or save is not None:
+            raise EdgemetaError("--layers and --save are for a MODEL: bench --gemm has --form")
         if isa is not None and isa not in ISA_NAMES:
             raise EdgemetaError(f"--isa {isa}: expected one of {', '.join(ISA_NAMES)}")
         _bench_gemm(_sizes(gemm), _widths(bits or "8,8"), isa or "auto", form or FORMS[0], runs or RUNS, as_json)
@@ -111,8 +112,20 @@ def bench(
     if save is not None and not layers:
         raise EdgemetaError("--save is for bench --layers")
     assert model_name is not None
-    model = load_model(model_name)
-    backend_name, session = open_session(model, backend, threads, isa)
+    _bench_model(load_model(model_name), (backend, threads, isa), runs, paced, layers, save, as_json)
+
+
+def _bench_model(
+    model: Model,
+    chosen: tuple[str, int | None, str | None],
+    runs: int | None,
+    paced: float,
+    layers: bool,
+    save: Path | None,
+    as_json: bool,
+) -> None:
+    """Time a model. chosen: backend, threads and instruction set, as `open_session` takes them."""
+    backend_name, session = open_session(model, *chosen)
     with closing(session), progress_bar("bench") as progress:
         seconds = SECONDS if runs is None else math.inf
         timing = measure_latency(session, model, runs or RUNS, paced, progress, seconds)
@@ -121,7 +134,7 @@ def bench(
         if layers:
             if not isinstance(session, _WithForms):
                 raise EdgemetaError(f"bench --layers: backend {backend_name} has no forms, expected cpu or neon")
-            found = measure_forms(model, session.isa, threads or 1, timing.runs, progress)
+            found = measure_forms(model, session.isa, chosen[1] or 1, timing.runs, progress)
             if save is not None:
                 keep_forms(save, model.digest, session.isa, {each.step: each.fastest for each in found})
     values: dict[str, object] = {

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import click
 
+from edgemeta.cli.options import remark
 from edgemeta.cli.progress import Move, in_words, progress_bar
 from edgemeta.toolchain.progress import TrainingEvent
 
@@ -66,6 +70,27 @@ def remaining_seconds(first: TrainingEvent, now: TrainingEvent) -> float | None:
 
 def _done(event: TrainingEvent) -> int:
     return (event.epoch - 1) * event.steps + event.step
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """The options of every training. data, test: paths of images. folder: of the run. out: the model to write."""
+
+    data: Path
+    test: Path | None
+    folder: Path
+    out: Path
+    name: str | None
+    fresh: bool
+    threads: int | None
+    as_json: bool
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, Any]]:
+        """As `watched_training`; gives the arguments that all trainings take by name."""
+        with watched_training() as bars:
+            own = {"name": self.name, "fresh": self.fresh, "threads": self.threads}
+            yield {**own, "progress": bars.show, "report": remark}
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """`train --task detection`: the options that only a detector has, and what its training prints."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemeta.cli.options import remark, report
+from edgemeta.cli.options import report
 from edgemeta.cli.precision import precision_lines, precision_values
-from edgemeta.cli.training_bars import watched_training
+from edgemeta.cli.training_bars import TrainingRun
 from edgemeta.toolchain.train.boxes.train import BoxResult, BoxWishes, train_boxes
 
 if TYPE_CHECKING:
@@ -49,42 +49,29 @@ def box_options(command: F) -> F:
     return command
 
 
-def train_detection(given: dict[str, Any], boxes: dict[str, Any]) -> None:
-    """Train by the options of `train`, and print what came of it."""
-    for name in ("recipe", "family", "depth", "alternates"):
-        if given[name] is not None:
-            option = {"recipe": "RECIPE", "family": "--network"}.get(name, f"--{name}")
+def train_detection(run: TrainingRun, others: Mapping[str, object], boxes: Mapping[str, Any]) -> None:
+    """Train, and print what came of it. others: options of a classification alone, by name. boxes: of a detector."""
+    for option, value in others.items():
+        if value is not None:
             raise click.UsageError(f"{option} is for a classification, found --task detection")
-    size = 320 if given["size"] is None else given["size"]
+    size = boxes["size"] or 320
     if size % 32:
         raise click.UsageError(f"--size is {size}, expected a multiple of 32 for a detection")
     wishes = BoxWishes(
         size=size,
         device=boxes["device"] or "cpu",
-        width=1.0 if given["width"] is None else given["width"],
-        epochs=given["epochs"],
-        start=None if given["start"] is None else Path(given["start"]),
-        teacher=boxes["teacher"],
-        unlabelled=boxes["unlabelled"],
-        without=boxes["without"],
-        licences=boxes["licences"],
+        width=boxes["width"] or 1.0,
+        start=None if boxes["start"] is None else Path(boxes["start"]),
+        **{name: boxes[name] for name in ("epochs", "teacher", "unlabelled", "without", "licences")},
     )
-    with watched_training() as bars:
+    with run.watched() as common:
         result = train_boxes(
-            given["data"],
-            given["folder"],
-            given["out"],
-            wishes,
-            _in_eight_bits,
+            *(run.data, run.folder, run.out, wishes, _in_eight_bits),
             held_out=boxes["held_out"],
-            test=given["test"],
-            name=given["name"],
-            fresh=given["fresh"],
-            threads=given["threads"],
-            progress=bars.show,
-            report=remark,
+            test=run.test,
+            **common,
         )
-    report(given["as_json"], _values(result), _text(result, given["data"]))
+    report(run.as_json, _values(result), _text(result, run.data))
 
 
 def _in_eight_bits(network: "TorchNetwork") -> "TorchNetwork":

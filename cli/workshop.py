@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from edgemeta.cli.completion import float_model_names
-from edgemeta.cli.options import json_option, keeps_inputs, remark, report
+from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.cli.precision import precision_lines, precision_values
-from edgemeta.cli.training_bars import watched_training
+from edgemeta.cli.training_bars import TrainingRun
 from edgemeta.cli.training_boxes import SIZES, box_options, require_no_boxes, train_detection
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_WIDTH, MIN_WIDTH, Family, Wishes
 from edgemeta.toolchain.train.detector.recipe import is_detector_recipe
@@ -117,87 +117,60 @@ def train(
       edgemeta train --task detection --data gate.npz --start people-float.safetensors \\
           --folder runs/gate --out gate-float.safetensors
     """
+    run = TrainingRun(data, test, folder, out, name, fresh, threads, as_json)
     if task == "detection":
-        train_detection({key: value for key, value in locals().items() if key != "boxes"}, boxes)
+        others = {"RECIPE": recipe, "--network": family, "--depth": depth, "--alternates": alternates}
+        train_detection(run, others, {**boxes, "size": size, "width": width, "start": start, "epochs": epochs})
         return
     require_no_boxes(boxes)
     wishes = Wishes(family, None if depth is None else int(depth), width, size)
-    if recipe is not None and is_detector_recipe(find_recipe(recipe)):
-        if test is None:
-            raise click.UsageError("Missing option '--test', which a RECIPE needs")
-        _require_no_wishes(wishes, start, epochs)
-        if alternates is not None:
-            raise click.UsageError("--alternates is for a classification, found the recipe of a detector")
-        with watched_training() as bars:
-            detector = train_detector(
-                find_recipe(recipe),
-                data,
-                test,
-                folder,
-                out,
-                name=name,
-                fresh=fresh,
-                threads=threads,
-                progress=bars.show,
-                report=remark,
-            )
-        report(as_json, _detector_values(detector), _detector_text(detector))
-        return
     if recipe is None:
         if alternates is not None:
             raise click.UsageError("--alternates needs a RECIPE")
-        with watched_training() as bars:
-            pictures = train_pictures(
-                data,
-                folder,
-                out,
-                test=test,
-                wishes=wishes,
-                start=start,
-                epochs=epochs,
-                name=name,
-                fresh=fresh,
-                threads=threads,
-                progress=bars.show,
-                report=remark,
-            )
-        report(as_json, _pictures_values(pictures), _pictures_text(pictures, data))
+        _train_pictures(run, wishes, start, epochs)
         return
+    is_detector = is_detector_recipe(find_recipe(recipe))
     if test is None:
         raise click.UsageError("Missing option '--test', which a RECIPE needs")
-    _require_no_wishes(wishes, start, epochs)
-    with watched_training() as bars:
-        result = train_by_recipe(
-            recipe,
-            data,
-            test,
-            folder,
-            out,
-            alternates=alternates,
-            name=name,
-            fresh=fresh,
-            threads=threads,
-            progress=bars.show,
-            report=remark,
-        )
-    values = {
-        "path": str(result.path),
-        "top1": 100 * result.accuracy,
-        "images": result.images,
-        "epochs": result.epochs,
-        "held_out": None if result.held_out is None else str(result.held_out),
-    }
-    lines = [
-        f"{out}: top-1 {100 * result.accuracy:.2f} % of {result.images:,} test images after {result.epochs} epochs"
-    ]
-    if result.held_out is not None:
-        lines.append(_next(result.path, data, result.held_out))
-    report(as_json, values, lines)
-
-
-def _require_no_wishes(wishes: Wishes, start: str | None, epochs: int | None) -> None:
     if wishes != Wishes() or start is not None or epochs is not None:
         raise click.UsageError("--size, --network, --depth, --width, --start and --epochs are given by the RECIPE")
+    if is_detector and alternates is not None:
+        raise click.UsageError("--alternates is for a classification, found the recipe of a detector")
+    if is_detector:
+        _train_detector(run, recipe, test)
+    else:
+        _train_by_recipe(run, recipe, test, alternates)
+
+
+def _train_pictures(run: TrainingRun, wishes: Wishes, start: str | None, epochs: int | None) -> None:
+    with run.watched() as common:
+        result = train_pictures(
+            run.data, run.folder, run.out, test=run.test, wishes=wishes, start=start, epochs=epochs, **common
+        )
+    report(run.as_json, _pictures_values(result), _pictures_text(result, run.data))
+
+
+def _train_detector(run: TrainingRun, recipe: str, test: Path) -> None:
+    with run.watched() as common:
+        result = train_detector(find_recipe(recipe), run.data, test, run.folder, run.out, **common)
+    report(run.as_json, _detector_values(result), _detector_text(result))
+
+
+def _train_by_recipe(run: TrainingRun, recipe: str, test: Path, alternates: Path | None) -> None:
+    with run.watched() as common:
+        result = train_by_recipe(recipe, run.data, test, run.folder, run.out, alternates=alternates, **common)
+    top1, held_out = 100 * result.accuracy, result.held_out
+    values = {
+        "path": str(result.path),
+        "top1": top1,
+        "images": result.images,
+        "epochs": result.epochs,
+        "held_out": None if held_out is None else str(held_out),
+    }
+    lines = [f"{run.out}: top-1 {top1:.2f} % of {result.images:,} test images after {result.epochs} epochs"]
+    if held_out is not None:
+        lines.append(_next(result.path, run.data, held_out))
+    report(run.as_json, values, lines)
 
 
 def _detector_values(result: DetectorResult) -> dict[str, object]:

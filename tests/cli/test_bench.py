@@ -50,6 +50,7 @@ def test_gemm_runs_another_form(edgemeta_json) -> None:
         (("--gemm", "99999x99999x1"), "at most 67,108,864 elements"),
         (("--gemm", "1x1x1", "--bits", "9,1"), "--bits 9,1: expected W,A"),
         (("--gemm", "1x1x1", "--backend", "reference"), "runs on the cpu backend"),
+        (("--gemm", "1x1x1", "--save", "x.json"), "--layers and --save are for a MODEL"),
         (("--gemm", "1x1x1", "--isa", "sse9"), "sse9"),
         ((SHIPPED, "--bits", "2,2"), "for bench --gemm"),
     ],

@@ -188,7 +188,10 @@ def camera_components(view: DeviceView, name: str) -> dict[str, Component]:
     """Return the components of one camera."""
     camera = view.cameras[name]
     shown = camera.shown or name
-    found = _camera(view, name, shown, camera)
+    running = {"availability": _while_running(view.topics, name), "availability_mode": "all"}
+    found = _recognized(view, name, shown, camera, running)
+    found |= _pictures(view.topics, name, shown, camera, running)
+    found |= _diagnostics(view, name, shown, running)
     if camera.task in WITH_EVENTS:
         found[f"event_{name}"] = controls.events(view.topics, name, shown, camera.followed)
     if view.commands:
@@ -203,10 +206,11 @@ def _identified(view: DeviceView, components: dict[str, Component]) -> dict[str,
     return {key: {**component, "unique_id": f"{view.id}.{key}"} for key, component in components.items()}
 
 
-def _camera(view: DeviceView, name: str, shown: str, camera: CameraView) -> dict[str, Component]:
-    """Return a camera's entities. Their keys begin with the kind of value, so no two cameras can share one."""
-    topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
-    running = {"availability": _while_running(topics, name), "availability_mode": "all"}
+def _recognized(
+    view: DeviceView, name: str, shown: str, camera: CameraView, running: Component
+) -> dict[str, Component]:
+    """Return what the model sees. Keys begin with the kind of value, so no two cameras can share one."""
+    topics, counts = view.topics, _part("cameras", name)
     state = {"state_topic": topics.of(STATE, name), "expire_after": expiry(camera.state_period), **running}
     percent = "{{ (100 * score) | round(1) if score is not none else none }}"
     score = f"{{% set score = {counts}.get('score') %}}{percent}"
@@ -241,6 +245,12 @@ def _camera(view: DeviceView, name: str, shown: str, camera: CameraView) -> dict
             found = numbers(name, shown, camera.numbers, {**state, "state_topic": topics.of(FRAME, name)})
     if camera.task not in ("embedding", "segmentation", "keypoints", "raw"):
         found[f"confidence_{name}"] = confidence
+    return found
+
+
+def _pictures(topics: Topics, name: str, shown: str, camera: CameraView, running: Component) -> dict[str, Component]:
+    """Return motion, the camera's picture, and what its last event is about."""
+    found: dict[str, Component] = {}
     if camera.motion:
         found[f"motion_{name}"] = {
             "p": "binary_sensor",
@@ -254,7 +264,13 @@ def _camera(view: DeviceView, name: str, shown: str, camera: CameraView) -> dict
         found[f"snapshot_{name}"] = _image(f"{shown} picture", topics.of(SNAPSHOT, name))
     if camera.crop:
         found[f"crop_{name}"] = _image(f"{shown} last event", topics.of(CROP, name))
-    return found | {
+    return found
+
+
+def _diagnostics(view: DeviceView, name: str, shown: str, running: Component) -> dict[str, Component]:
+    """Return how the camera itself is, and its model."""
+    topics, counts, model = view.topics, _part("cameras", name), _part("models", name)
+    return {
         f"problem_{name}": {
             "p": "binary_sensor",
             "name": f"{shown} problem",
