@@ -137,7 +137,7 @@ FAMILIES: tuple[Family, ...] = (
         "YuNet",
         "4, 1, 1 and 10 channels: box, objectness, face, keypoints",
         layouts.faces,
-        Formula("yolox"),
+        Formula("yolox", powers=(0.5, 0.5)),
         Pixels((0.0,), (1.0,), "bgr", "letterbox", (0,), "corner"),
         is_by_ends=True,
         rule=_cells,
