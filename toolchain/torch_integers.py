@@ -76,6 +76,7 @@ def run_layer(
         case AveragePool():
             padded = functional.pad(x - zero_point, sides(layer.padding))
             sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)
+            sums = sums * torch.from_numpy(layer.factors(types[names[0]].shape)).to(sums).permute(2, 0, 1)
             return _requantized(sums, layer.requantize, layer.output)
         case Lookup():
             return _looked_up(layer.entries, x, -128 if types[names[0]].signed else 0)

@@ -161,7 +161,11 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             padded = functional.pad(x, sides(layer.padding), value=-torch.inf) if any(layer.padding) else x
             return functional.max_pool2d(padded, layer.kernel, layer.stride)
         case AveragePool():
-            return functional.avg_pool2d(functional.pad(x, sides(layer.padding)), layer.kernel, layer.stride)
+            mean = functional.avg_pool2d(functional.pad(x, sides(layer.padding)), layer.kernel, layer.stride)
+            if not layer.inside:
+                return mean
+            weights = layer.weights((x.shape[2], x.shape[3], x.shape[1]))
+            return mean * torch.from_numpy(weights).to(x).permute(2, 0, 1)
         case GlobalAverage():
             return x.mean((2, 3), keepdim=True)
         case PRelu():

@@ -51,7 +51,7 @@ from edgemeta.model.layers import (
 from edgemeta.model.layers.bilinear import bilinear_axis
 from edgemeta.model.weights import BinaryWeights
 
-VERSION = 15
+VERSION = 16
 """That of the library's interface, EM_ABI_VERSION, which changes with the bytes."""
 
 OPERATORS = (
@@ -174,9 +174,11 @@ def _products(layer: Conv | Dense) -> Fields:
     return (len(weights.basis), codes, weights.factors, bias, *_requantize(layer.requantize, layer.output))
 
 
-def _pool(layer: MaxPool | AveragePool, *_: object) -> Fields:
+def _pool(layer: MaxPool | AveragePool, source: Shape, *_: object) -> Fields:
     window = _window(layer.kernel, layer.stride, layer.padding)
-    return (*window, *(_requantize(layer.requantize, layer.output) if isinstance(layer, AveragePool) else ()))
+    if isinstance(layer, MaxPool):
+        return window
+    return (*window, int(layer.inside), *layer.shares(source), *_requantize(layer.requantize, layer.output))
 
 
 def _sum(layer: Add, *_: object) -> Fields:

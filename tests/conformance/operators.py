@@ -259,17 +259,19 @@ def _max_pool(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -
     return net.pool(MaxPool, x, *set_["window"][:3])
 
 
-def _average(net: NetworkBuilder, x: str, set_: Setting, output: TensorType, whole: bool = False) -> str:
+def _average(
+    net: NetworkBuilder, x: str, set_: Setting, output: TensorType, whole: bool = False, inside: bool = False
+) -> str:
     before = net.type_of(x)
     kernel, stride, padding, _ = (before.shape[:2], (1, 1), NONE, None) if whole else set_["window"]
     after = replace(output, shape=pooled(before.shape, kernel, stride, padding))
-    spread = np.full(before.shape[2], (before.hi - before.lo) / 4 * kernel[0] * kernel[1])
-    requantize = _requantize(net, set_["requantize"], spread, after)
-    return net.append(
-        AveragePool(
-            net.next_name("average"), x, after, kernel=kernel, stride=stride, requantize=requantize, padding=padding
-        )
+    layer = AveragePool(
+        net.next_name("average"), x, after, kernel=kernel, stride=stride, padding=padding, inside=inside
     )
+    if layer.area(before.shape) > 1 << 22:
+        layer = replace(layer, inside=False)
+    spread = np.full(before.shape[2], (before.hi - before.lo) / 4 * layer.area(before.shape))
+    return net.append(replace(layer, requantize=_requantize(net, set_["requantize"], spread, after)))
 
 
 def _concat(net: NetworkBuilder, x: str, set_: Setting, _output: TensorType) -> str:
@@ -497,4 +499,5 @@ OPERATORS: tuple[Operator, ...] = (
         },
         _bilinear,
     ),
+    Operator("average-inside", {"requantize": ROUNDINGS, "window": WINDOWS}, partial(_average, inside=True)),
 )

@@ -5,7 +5,7 @@ by entry; padding is never made, its taps are left out.
 """
 
 from collections.abc import Iterator
-from math import floor, isqrt
+from math import floor, isqrt, lcm
 from typing import Any
 
 import numpy as np
@@ -96,8 +96,15 @@ def compute(layer: Layer, tensors: dict[str, Tensor], types: dict[str, TensorTyp
             return result
         case AveragePool():
             sums = np.zeros((len(x), *layer.output.shape), np.int64)
+            read: list[list[set[int]]] = [[set() for _ in range(side)] for side in layer.output.shape[:2]]
             for i, j, _, _, y, xx in taps(x.shape, layer.output.shape, layer.kernel, layer.stride, layer.padding):
                 sums[:, i, j] += centred[:, y, xx]
+                read[0][i].add(y)
+                read[1][j].add(xx)
+            if layer.inside:
+                whole = [lcm(*map(len, each)) for each in read]
+                for i, j in np.ndindex(layer.output.shape[:2]):
+                    sums[:, i, j] *= whole[0] // len(read[0][i]) * (whole[1] // len(read[1][j]))
             return requantized(sums, layer.requantize, layer.output)
         case Upsample():
             height, width, _ = layer.output.shape

@@ -79,6 +79,7 @@ LAYERS: list[FloatLayer] = [
     Relu("y", "input", 0.4),
     MaxPool("y", "input", kernel=(3, 2), stride=(2, 2), padding=(1, 0, 2, 1)),
     AveragePool("y", "input", kernel=(3, 2), stride=(2, 1), padding=(1, 0, 2, 1)),
+    AveragePool("y", "input", kernel=(3, 2), stride=(2, 1), padding=(1, 0, 2, 1), inside=True),
     GlobalAverage("y", "input"),
     Concat("y", ("input", "input")),
     Upsample("y", "input", factor=(3, 2)),

@@ -100,7 +100,7 @@ def _check(layer: Layer, sources: list[TensorType]) -> tuple[int, int] | None:
         case Product():
             return _bounds(layer.requantize, np.array([sources[0].scale * sources[1].scale / out.scale]))
         case AveragePool():
-            area = layer.kernel[0] * layer.kernel[1]
+            area = layer.area(sources[0].shape)
             return _bounds(layer.requantize, np.array([sources[0].scale / (out.scale * area)]))
         case Rescale():
             return _bounds(layer.requantize, np.array([sources[0].scale / out.scale]))
@@ -148,8 +148,9 @@ def _write(graph: QdqGraph, layer: Layer, name: str, sources: list[TensorType]) 
             graph.node("Mul", inputs, name)
         case AveragePool():
             kernel, strides, pads = list(layer.kernel), list(layer.stride), list(layer.padding)
+            counted = int(not layer.inside)
             graph.node(
-                "AveragePool", inputs, name, kernel_shape=kernel, strides=strides, pads=pads, count_include_pad=1
+                "AveragePool", inputs, name, kernel_shape=kernel, strides=strides, pads=pads, count_include_pad=counted
             )
         case MaxPool():
             kernel, strides = list(layer.kernel), list(layer.stride)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Float32, FloatLayer, Function, Shape
+from edgemeta.model.layers import Constant, Float32, FloatLayer, Function, Shape
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.network import Network, Node, Quantization, printable
 from edgemeta.toolchain.importer.values import (
@@ -247,6 +247,17 @@ class Builder:
             self._origins[layer.name] = self._node
         self.layers[layer.name], self._shapes[layer.name] = layer, shape
         return Map(layer.name, shape)
+
+    def add_constant(self, node: Node, number: int, source: str, values: NDArray[Any]) -> Map:
+        """A layer that gives an input of a node that is constant; values [H, W, C]: as a map; source: any tensor.
+
+        Where the file stores it in integers, the layer has these.
+        """
+        made = self.add(Constant(f"{node.outputs[0]}.constant", source, values=float32(values)))
+        known = self.graph.quantization.get(node.inputs[number])
+        if known is not None:
+            self.quantize(made, replace(known, values=None))
+        return made
 
     def each(self, value: Value, name: str, make: Callable[[str, Map], FloatLayer]) -> Value:
         """The layer that `make` gives for a name and a map, for every map that a value shows; the view stays."""

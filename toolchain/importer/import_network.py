@@ -22,6 +22,7 @@ from edgemeta.toolchain.importer.answers import without_answers
 from edgemeta.toolchain.importer.builder import Imported, build_network
 from edgemeta.toolchain.importer.heads.detection import renamed
 from edgemeta.toolchain.importer.heads.ends import cut, require_tensors
+from edgemeta.toolchain.importer.heads.levels import Level
 from edgemeta.toolchain.importer.heads.probe import scales_pixels
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.integer_model import integer_model, with_stored_range
@@ -32,6 +33,7 @@ from edgemeta.toolchain.importer.onnx_network import OPERATORS
 from edgemeta.toolchain.importer.other_files import refuse_other_files
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.self_check import difference
+from edgemeta.toolchain.importer.stored_names import TURNED
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
 from edgemeta.toolchain.importer.tflite_file import is_tflite, read_tflite
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
@@ -133,11 +135,26 @@ def _read(
             whole = cut(whole, settings.outputs)
     else:
         whole, operators = read_onnx(path, size, settings.outputs), OPERATORS
+    if whole.stored.task == TURNED and settings.task != "raw":
+        raise ImportedFileError(
+            f"{path}: its boxes are turned by an angle (task {TURNED}), which no detection here has: --task raw takes "
+            "its outputs as numbers"
+        )
+    if settings.point_names is None and whole.stored.task == "pose" and whole.stored.points:
+        settings = replace(settings, point_names=whole.stored.points)
     answered, is_choice = (whole, False) if settings.task == "raw" else without_answers(whole)
     network, heads = recognize(answered, settings, path)
     imported = build_network(network, operators, path)
-    found = meaning(imported, heads, settings, network.labels, is_choice, path)
+    found = meaning(imported, heads, settings, network.stored.labels, is_choice, path)
+    _, _, *sides = network.input_shape
+    strides = [_stride(level, sides[1]) for level in heads.levels] if heads else []
+    said = network.stored.contradictions((sides[0], sides[1]), found.task, max(strides, default=None))
+    found = replace(found, notes=(*found.notes, *said))
     return network, imported, found, heads.family.pixels if heads else None
+
+
+def _stride(level: Level, width: int) -> float:
+    return level.stride[0] if level.stride else width / level.classes.end.shape[1]
 
 
 def _hwc(shape: ImageShape) -> Shape:

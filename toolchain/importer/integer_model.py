@@ -1,6 +1,6 @@
 """From integer layers to a model: how a pixel becomes an input integer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,10 +59,14 @@ def with_stored_range(pixels: Pixels, kind: TensorType) -> tuple[Pixels, tuple[s
     if _levels(pixel_table(kind, pixels.mean, pixels.deviation)) >= _ALL_LEVELS:
         return pixels, ()
     mean, deviation = _fitting(kind)
-    if (mean, deviation) not in _USUAL:
+    if (mean, deviation) in _USUAL:
+        pixels = replace(pixels, mean=(mean,), deviation=(deviation,))
+    elif _is_imagenet(kind) and kind.shape[2] == len(IMAGENET[0]) and pixels.colour in ("rgb", "bgr"):
+        turn = slice(None, None, 1 if pixels.colour == "rgb" else -1)
+        pixels = replace(pixels, mean=IMAGENET[0][turn], deviation=IMAGENET[1][turn])
+    else:
         return pixels, ()
-    note = f"pixels: --mean {mean:g} --std {deviation:g}, as the file's input holds {_held(kind)}"
-    return replace(pixels, mean=(mean,), deviation=(deviation,)), (note,)
+    return pixels, (f"pixels: {_options(pixels.mean, pixels.deviation)}, as the file's input holds {_held(kind)}",)
 
 
 def _table(path: Path, kind: TensorType, pixels: Pixels) -> NDArray[np.int8] | NDArray[np.uint8]:
@@ -87,13 +91,23 @@ def _held(kind: TensorType) -> str:
 
 def _suggested(kind: TensorType) -> str:
     """Options for the range of an input: ImageNet's numbers if that is theirs."""
+    if _is_imagenet(kind):
+        return _options(*IMAGENET)
+    one, other = _fitting(kind)
+    return _options((one,), (other,))
+
+
+def _options(mean: Sequence[float], deviation: Sequence[float]) -> str:
+    one, other = (",".join(f"{number:g}" for number in numbers) for numbers in (mean, deviation))
+    return f"--mean {one} --std {other}"
+
+
+def _is_imagenet(kind: TensorType) -> bool:
+    """Whether an input holds what pixels become by ImageNet's mean and deviation."""
     mean, deviation = IMAGENET
     usual = (min(-a / b for a, b in zip(mean, deviation, strict=True)), (255 - mean[2]) / deviation[2])
     held = ((bound - kind.zero_point) * kind.scale for bound in (kind.lo, kind.hi))
-    if all(abs(a - b) <= _STEPS_OFF * kind.scale for a, b in zip(usual, held, strict=True)):
-        return f"--mean {','.join(map(str, mean))} --std {','.join(map(str, deviation))}"
-    one, other = _fitting(kind)
-    return f"--mean {one:g} --std {other:g}"
+    return all(abs(a - b) <= _STEPS_OFF * kind.scale for a, b in zip(usual, held, strict=True))
 
 
 def _fitting(kind: TensorType) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from edgemeta.model.layers import (
     FloatLayer,
     Homogeneous,
     Layer,
+    Moving,
     Relu,
     Shape,
     TensorType,
@@ -34,7 +35,7 @@ from edgemeta.toolchain.importer.network import Network, Quantization
 from edgemeta.toolchain.importer.wide_weights import within_int8
 from edgemeta.toolchain.quantize.blocks import renamed
 from edgemeta.toolchain.quantize.lower import Node, Numbers, Policy, bounds, lower
-from edgemeta.toolchain.quantize.scales import int32_bias, multiplier_for
+from edgemeta.toolchain.quantize.scales import INT32_MAX, int32_bias, multiplier_for
 
 _UNIT = 127
 """The integer weight of a factor that the file has no integers of."""
@@ -89,6 +90,17 @@ class _Converter:
         self.problems: list[str] = []
         self._readers = Counter(name for layer in imported.layers for name in layer.sources)
         self._activations = {layer.sources[0]: layer for layer in imported.layers if layer.limits is not None}
+        self._quantized = self._before_moves()
+
+    def _before_moves(self) -> dict[str, Quantization]:
+        """How tensors are stored, with those that a file quantizes only once their elements have moved."""
+        known = dict(self.imported.quantized)
+        for layer in reversed(self.imported.layers):
+            if isinstance(layer, Moving) and len(layer.sources) == 1 and layer.name in known:
+                (source,) = layer.sources
+                if self._readers[source] == 1 and source not in self.outputs:
+                    known.setdefault(source, known[layer.name])
+        return known
 
     def run(self) -> None:
         joined: set[str] = set()
@@ -112,7 +124,7 @@ class _Converter:
             return None
         after = self._activations.get(layer.name)
         is_only = self._readers[layer.name] == 1 and layer.name not in self.outputs
-        return after if is_only and layer.name not in self.imported.quantized else None
+        return after if is_only and layer.name not in self._quantized else None
 
     def _place(self, layer: FloatLayer) -> str:
         origin = self.imported.origins.get(layer.name)
@@ -124,8 +136,8 @@ class _Converter:
         shape = self.shapes[layer.name]
         name = layer.name if activation is None else activation.name
         is_raw = False
-        if name in self.imported.quantized:
-            out = _type(self.imported.quantized[name], shape)
+        if name in self._quantized:
+            out = _type(self._quantized[name], shape)
         elif isinstance(layer, Homogeneous) or layer.limits is not None:
             out = replace(sources[0], shape=shape)
         elif isinstance(layer, Weighted) and layer.name in self.outputs and not self._readers[layer.name]:
@@ -198,16 +210,27 @@ class _FromFile(Policy):
         values = FixedWeights(narrow, 8, weight.scale * steps)
         stored = known.get(origin.inputs[2]) if len(origin.inputs) > 2 else None
         stored = _chosen(stored, chosen) if stored and chosen is not None else stored
-        return values, self._bias(layer, source.scale * values.scale, stored)
+        greatest = max(source.hi - source.zero_point, source.zero_point - source.lo)
+        reach = np.abs(narrow.astype(np.int64)).reshape(len(narrow), -1).sum(axis=1) * greatest
+        return values, self._bias(layer, source.scale * values.scale, stored, reach)
 
     def _bias(
-        self, layer: Weighted[Float32], units: NDArray[np.float64], stored: Quantization | None
+        self,
+        layer: Weighted[Float32],
+        units: NDArray[np.float64],
+        stored: Quantization | None,
+        reach: NDArray[np.int64],
     ) -> NDArray[np.int32] | None:
-        """The stored integers if their steps are those of the accumulator, else the nearest ones."""
+        """The stored integers if their steps are those of the accumulator, else the nearest ones.
+
+        reach [O]: of the sums without it. A bias that leaves them no room, as channels have that are always 0, is the
+        nearest one that does.
+        """
         if layer.bias is None:
             return None
         if stored is not None and stored.values is not None and np.allclose(stored.scale, units, rtol=1e-5, atol=0):
-            return np.broadcast_to(stored.values.astype(np.int32), layer.bias.shape).copy()
+            bias = np.broadcast_to(stored.values.astype(np.int32), layer.bias.shape)
+            return np.clip(bias, reach - INT32_MAX, INT32_MAX - reach).astype(np.int32)
         return int32_bias(layer.bias.astype(np.float64) / units, layer.name)
 
 

@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.toolchain.importer.stored_names import StoredNames
+
 Array = NDArray[Any]
 ImageShape = tuple[int, int, int, int]
 """N, C, H, W of the network's input, N = 1."""
@@ -60,8 +62,7 @@ class Network:
     """A network with one image as input.
 
     shapes: of every tensor that has a known one. quantization: of the tensors that the file stores in integers;
-    constants hold their real numbers. notes: what the file has that is left out. labels: names that the file has
-    for its labels, () for none.
+    constants hold their real numbers. notes: what the file has that is left out. stored: what the file says beside it.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Network:
     input_order: Order = "chw"
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
+    stored: StoredNames = field(default_factory=StoredNames)
 
 
 SIXTEEN_BITS = (

@@ -69,7 +69,7 @@ def read_onnx(path: Path, size: tuple[int, int] | None = None, outputs: tuple[st
     if isinstance(quantization, str):
         raise ImportedFileError(f"{path}: {quantization}")
     notes = (SIXTEEN_BITS,) if is_wide else ()
-    plain = replace(plain, quantization=quantization, notes=notes, labels=stored.labels)
+    plain = replace(plain, quantization=quantization, notes=notes, stored=stored)
     return plain if quantization else with_patterns(plain)
 
 

@@ -1,4 +1,4 @@
-"""What exporters write into a file beside its network: the names of its labels, and the size of its image.
+"""What exporters write into a file beside its network: names of its labels and points, task, stride, size of its image.
 
 Ultralytics writes them as ONNX's metadata, and into an archive behind a TFLite network; TFLite Support writes a list of
 labels into such an archive.
@@ -8,26 +8,76 @@ import ast
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from edgemeta.model.tasks import (
+    Classification,
+    Detection,
+    Embedding,
+    MultiLabel,
+    ObjectPoints,
+    Raw,
+    Segmentation,
+    Task,
+    task_name,
+)
 
 MAX_BYTES = 1 << 22
 """Of a list of labels in a file."""
 MAX_LABELS = 100_000
+MAX_STRIDE = 1 << 16
 
 
 @dataclass(frozen=True)
 class StoredNames:
-    """labels: () where the file has none. size: H, W, None where it does not say."""
+    """labels, points: () where the file has none. The others are None where it does not say.
+
+    size: H, W. task: Ultralytics' name of it. stride: of the coarsest grid, in pixels.
+    """
 
     labels: tuple[str, ...] = ()
     size: tuple[int, int] | None = None
+    task: str | None = None
+    stride: int | None = None
+    points: tuple[str, ...] = ()
+
+    def contradictions(self, size: tuple[int, int], task: Task, stride: float | None) -> Iterator[str]:
+        """What it says that is not so, as notes; the network counts. stride: of the coarsest grid of a detection."""
+        if self.size is not None and self.size != size:
+            stated, found = ("x".join(map(str, each)) for each in (self.size, size))
+            yield f"the file says that its images are {stated}, its network takes {found}"
+        kinds = _TASKS.get(self.task or "", ())
+        if kinds and not isinstance(task, (*kinds, Raw)):
+            yield f"the file says that its task is {self.task}, what was recognized is {task_name(task)}"
+        elif isinstance(task, Detection) and isinstance(task.extras, ObjectPoints) != (self.task == "pose") and kinds:
+            yield f"the file says that its task is {self.task}, {'' if task.extras else 'no '}points were recognized"
+        if self.stride is not None and stride is not None and self.stride != stride:
+            yield f"the file says a stride of {self.stride}, its coarsest grid has {stride:g}"
+
+
+_TASKS: Mapping[str, tuple[type, ...]] = {
+    "classify": (Classification, MultiLabel, Embedding),
+    "detect": (Detection,),
+    "segment": (Detection, Segmentation),
+    "pose": (Detection,),
+}
+TURNED = "obb"
+"""Ultralytics' task of boxes with an angle."""
 
 
 def of_metadata(values: Mapping[str, Any]) -> StoredNames:
-    """Of Ultralytics' keys `names` and `imgsz`, each as it is or as the text of a Python or JSON value."""
-    return StoredNames(_labels(_plain(values.get("names"))), _size(_plain(values.get("imgsz"))))
+    """Of Ultralytics' keys, each as it is or as the text of a Python or JSON value."""
+    task, stride = values.get("task"), _plain(values.get("stride"))
+    points = _plain(values.get("kpt_names"))
+    return StoredNames(
+        _labels(_plain(values.get("names"))),
+        _size(_plain(values.get("imgsz"))),
+        task if isinstance(task, str) and task in (*_TASKS, TURNED) else None,
+        stride if isinstance(stride, int) and 1 <= stride <= MAX_STRIDE else None,
+        _labels(next(iter(points.values()), None) if isinstance(points, dict) else points),
+    )
 
 
 def of_archive(data: bytes) -> StoredNames:

@@ -1,13 +1,13 @@
 """Operators that take chosen rows, columns and channels of a map: gathers, mirrored edges, nearest neighbours."""
 
 from collections.abc import Sequence
-from math import lcm, prod
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import AveragePool, Concat, Pad, Padding, Pair, Shape, Slice, Take
+from edgemeta.model.layers import Concat, Pad, Pair, Shape, Slice, Take
 from edgemeta.model.layers.operator import MAX_SIDE
 from edgemeta.toolchain.importer.builder import MAX_ELEMENTS, Builder, UnsupportedError, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node
@@ -141,23 +141,3 @@ def nearest(side: int, size: int, scale: float, coordinates: str, rounding: str)
             raise UnsupportedError(f"rounding {rounding}, expected floor, ceil or round_prefer_floor")
     limited: NDArray[np.int64] = np.clip(whole, 0, side - 1).astype(np.int64)
     return limited
-
-
-def average_inside(build: Builder, source: Map, name: str, kernel: Pair, stride: Pair, padding: Padding) -> Map:
-    """An average that leaves out the padding: exactly one of repeated elements, as many under each kernel."""
-    places: list[NDArray[Any] | None] = [None, None, None]
-    kernels, strides = list(kernel), list(stride)
-    for axis in (0, 1):
-        before, behind, side = padding[axis], padding[axis + 2], source.shape[axis]
-        if not before and not behind:
-            continue
-        firsts = range(-before, side + behind - kernel[axis] + 1, stride[axis])
-        windows = [range(max(first, 0), min(first + kernel[axis], side)) for first in firsts]
-        if not windows or not all(windows):
-            raise UnsupportedError(f"an average of padding alone: kernel {kernel}, padding {padding}")
-        most = lcm(*(len(window) for window in windows))
-        places[axis] = np.concatenate([np.repeat(window, most // len(window)) for window in windows])
-        kernels[axis] = strides[axis] = most
-    repeated = taken(build, source, f"{name}.inside", places) if any(each is not None for each in places) else source
-    size, step = (kernels[0], kernels[1]), (strides[0], strides[1])
-    return build.add(AveragePool(name, repeated.tensor, kernel=size, stride=step))

@@ -19,6 +19,7 @@ from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
 from edgemeta.toolchain.importer.stored_names import of_archive
 from edgemeta.toolchain.importer.tflite_patterns import with_dilations, with_shapes_known
+from edgemeta.toolchain.importer.tflite_sparse import dense
 
 IDENTIFIER = b"TFL3"
 """Of every TFLite file, at its fifth byte."""
@@ -81,7 +82,7 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
                 f"{path}: is compiled for an accelerator (custom operator {made_for}), its layers in that one's code: "
                 "import the .tflite file that was given to the compiler"
             )
-        network = replace(reader.network(path.stem), labels=of_archive(data).labels)
+        network = replace(reader.network(path.stem), stored=of_archive(data))
     except ImportedFileError:
         raise
     except _OtherFormError as error:
@@ -197,9 +198,13 @@ class _Reader:
         buffer = self._buffer(tensor)
         size = self._length(buffer.DataLength(), "bytes of a constant", len(self.data))
         stored = None
-        if size and tensor.Sparsity() is not None:
-            raise _OtherFormError(f"constant {name!r} is stored sparsely, expected all of its numbers")
-        if size:
+        if size and (sparsity := tensor.Sparsity()) is not None and kind in _DTYPES:
+            values = np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(_DTYPES[kind]))
+            stored = dense(self.schema, sparsity, values, self.shapes[name])
+            if stored is None:
+                raise _DamagedError(f"constant {name!r} is stored sparsely, in places that its shape has not")
+            size = stored.nbytes
+        elif size:
             stored = _stored(kind, buffer.DataAsNumpy(), self.shapes[name], name)
         quantization = self._quantization(tensor, kind, stored)
         if kind == "INT16" and quantization is not None and stored is None:
@@ -264,7 +269,7 @@ class _Reader:
         """The nodes without those that only dequantize a constant (16-bit weights), dilated convolutions as one."""
         kept = []
         for node in nodes:
-            if node.op == "DEQUANTIZE" and node.inputs[0] in self.constants:
+            if node.op in ("DEQUANTIZE", "DENSIFY") and node.inputs[0] in self.constants:
                 self.constants[node.outputs[0]] = self.constants[node.inputs[0]].astype(np.float32)
             else:
                 kept.append(node)

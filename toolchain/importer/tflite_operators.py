@@ -9,9 +9,9 @@ from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer import elementwise, rearranging, reducing, sizing
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.taking import average_inside, nearest
+from edgemeta.toolchain.importer.taking import nearest
 from edgemeta.toolchain.importer.values import Map, Pixels, Value
-from edgemeta.toolchain.importer.windows import add_conv, add_transposed, same_padding
+from edgemeta.toolchain.importer.windows import add_conv, add_transposed, averaged, same_padding
 
 Convert = Callable[[Builder, Node], Value]
 SAME, VALID = 0, 1
@@ -125,8 +125,8 @@ def pool(kind: type[MaxPool] | type[AveragePool]) -> Convert:
         source = build.pixels(node)
         kernel, stride = (node.attributes["filter_height"], node.attributes["filter_width"]), _pair(node, "stride_{}")
         padding = _padding(node, source.shape[:2], kernel, stride)
-        if kind is AveragePool and any(padding):
-            return Pixels(average_inside(build, source, node.outputs[0], kernel, stride, padding))
+        if kind is AveragePool:
+            return Pixels(averaged(build, source, node.outputs[0], kernel, stride, padding))
         return Pixels(build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding)))
 
     return convert

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Add, BatchNorm, Constant, Function, Product
+from edgemeta.model.layers import Add, BatchNorm, Function, Product
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import require_size, taken
@@ -119,7 +119,7 @@ def _by_constant(
     view, name = read_view(build, node, number), node.outputs[0]
     if constant.size == 1:
         factor, summand = affine(constant.reshape(()))
-        if summand == 0 and factor > 0:
+        if summand == 0 and factor > 0 and name not in build.graph.quantization:
             return replace(view, factor=view.factor * float(factor))
     target = np.broadcast_shapes(view.shape, constant.shape)
     if target != view.shape:
@@ -133,7 +133,7 @@ def _by_constant(
         factor, summand = affine(channels[0])
         layer = BatchNorm(name, source.tensor, float32(factor), float32(summand), float32(zero), float32(zero + 1), 0.0)
         return view_of(replace(view, map=build.add(layer)))
-    given = build.add(Constant(f"{name}.constant", source.tensor, values=float32(sign * numbers)))
+    given = build.add_constant(node, 1 - number, source.tensor, sign * numbers)
     return view_of(replace(view, map=build.add(join(name, source.tensor, given.tensor))))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Concat, Constant, Slice
-from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
+from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
 from edgemeta.toolchain.importer.taking import require_size
 from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
@@ -22,8 +22,8 @@ def concat(build: Builder, node: Node) -> Value:
     parts = []
     for number, shape in enumerate(shapes):
         if build.is_constant(node, number):
-            values = float32(build.required(node, number).transpose([*others, axis]).reshape(1, -1, shape[axis]))
-            parts.append(build.add(Constant(f"{node.outputs[0]}.constant", INPUT, values=values)))
+            values = build.required(node, number).transpose([*others, axis]).reshape(1, -1, shape[axis])
+            parts.append(build.add_constant(node, number, INPUT, values))
         else:
             parts.append(in_one_row(build, map_with(build, read_view(build, node, number), others, [axis])))
     made = build.add(Concat(node.outputs[0], tuple(each.tensor for each in parts)))

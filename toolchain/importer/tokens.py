@@ -16,7 +16,7 @@ from edgemeta.toolchain.importer.token_arithmetic import add, batch_norm, divide
 from edgemeta.toolchain.importer.token_maps import in_one_row, map_with, read_view, seen_as, tokens_of
 from edgemeta.toolchain.importer.token_parts import concat, gather, pad, slice_of, split
 from edgemeta.toolchain.importer.values import Axes, Map, Value
-from edgemeta.toolchain.importer.views import natural, permuted, plain, reshaped, view_of
+from edgemeta.toolchain.importer.views import axes_of, natural, permuted, plain, reshaped, view_of
 
 Convert = Callable[[Builder, Node], Value | tuple[Value, ...]]
 
@@ -213,6 +213,15 @@ def _layer_norm_of(build: Builder, source: Map, name: str, eps: float, *, whole:
     return build.add(LayerNorm(name, source.tensor, gamma=ones, beta=ones * 0, eps=eps, whole=whole))
 
 
+def reduce_sum(build: Builder, node: Node) -> Value:
+    """ReduceSum: the mean, times how many there are."""
+    made = reduce_mean(build, node)
+    view = axes_of(made)
+    if view is None:
+        raise UnsupportedError("a sum over several maps, expected one")
+    return replace(view, factor=view.factor * prod(build.shape(node.inputs[0])) / prod(view.shape))
+
+
 def reduce_mean(build: Builder, node: Node) -> Value:
     """ReduceMean over axes that are positions of a map: the mean over all of them."""
     view = read_view(build, node)
@@ -247,6 +256,7 @@ TOKENS: Mapping[str, Convert] = {
     "Mul": multiply,
     "Pad": pad,
     "ReduceMean": reduce_mean,
+    "ReduceSum": reduce_sum,
     "Reshape": reshape,
     "Slice": slice_of,
     "Softmax": softmax,

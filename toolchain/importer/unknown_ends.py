@@ -5,7 +5,7 @@ from math import prod
 from edgemeta.toolchain.importer.answers import FORMS, SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.heads.ends import cut
 from edgemeta.toolchain.importer.heads.tail import POST_PROCESS
-from edgemeta.toolchain.importer.network import Network, printable
+from edgemeta.toolchain.importer.network import Network, Node, printable
 
 _MOVES = (*FORMS, "Transpose", "TRANSPOSE")
 _SELECTIONS = (POST_PROCESS, "NonMaxSuppression", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TopK", "TOPK_V2")
@@ -27,9 +27,10 @@ def scored_map(graph: Network) -> tuple[Network, str] | None:
     each channel.
     """
     whole = graph.shapes.get(graph.outputs[0], ())
-    if len(graph.outputs) == 1 and len(whole) == 4 and len(graph.labels) > 1:
+    labels = graph.stored.labels
+    if len(graph.outputs) == 1 and len(whole) == 4 and len(labels) > 1:
         rows, channels = (whole[1], whole[3]) if graph.input_order == "hwc" else (whole[2], whole[1])
-        if channels == len(graph.labels) and rows * _COARSEST >= graph.input_shape[2]:
+        if channels == len(labels) and rows * _COARSEST >= graph.input_shape[2]:
             return graph, f"its map has a channel for each of the {channels} labels in the file: labels of pixels"
     makers = {name: node for node in graph.nodes for name in node.outputs}
     node = makers.get(graph.outputs[0])
@@ -58,6 +59,12 @@ def question(graph: Network, reason: str) -> str:
     shapes = {name: graph.shapes.get(name, ()) for name in graph.outputs}
     listed = ", ".join([f"{printable(name)!r} ({_size(shape)})" for name, shape in shapes.items()][:5])
     unknown = f"it gives {listed}, of which the file says no meaning"
+    if custom := next((node for node in graph.nodes if node.op.startswith("CUSTOM ") and _makes(node, graph)), None):
+        before = ", ".join(repr(printable(name)) for name in custom.inputs if name in graph.shapes)
+        return (
+            f"its outputs are made by {custom.place}, an operator that only its own runtime has: --outputs names "
+            f"tensors before it ({before}), with --task raw, or with --decoding where they are those of a detection"
+        )
     is_selected = any(node.op in _SELECTIONS for node in graph.nodes)
     if not is_selected and (
         vectors := [name for name, shape in shapes.items() if max(shape, default=0) == prod(shape) > 1]
@@ -77,6 +84,11 @@ def question(graph: Network, reason: str) -> str:
         f"no detection was recognized: {reason}: --outputs with --decoding name its last convolutions, --outputs with "
         f"--task another result, and --task raw takes {listed} as numbers"
     )
+
+
+def _makes(node: Node, graph: Network) -> bool:
+    """Whether the outputs are made by one node that is no selection of boxes."""
+    return set(graph.outputs) <= set(node.outputs) and node.op != POST_PROCESS
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -9,7 +9,6 @@ from edgemeta.model.layers import AveragePool, Conv, GlobalAverage, MaxPool, Pad
 from edgemeta.model.layers.operator import covered
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32
 from edgemeta.toolchain.importer.network import Node
-from edgemeta.toolchain.importer.taking import average_inside
 from edgemeta.toolchain.importer.values import Map, Value
 
 _T = TypeVar("_T")
@@ -147,9 +146,28 @@ def _pool(build: Builder, node: Node, kind: type[MaxPool] | type[AveragePool]) -
             raise UnsupportedError("an average that counts the padding, but leaves out that of ceil_mode")
         bottom, right = bottom + missing[0], right + missing[1]
     padding = (top, left, bottom, right)
-    if kind is AveragePool and not is_counted and any(padding):
-        return average_inside(build, source, node.outputs[0], (kernel[0], kernel[1]), stride, padding)
+    if kind is AveragePool:
+        return averaged(build, source, node.outputs[0], (kernel[0], kernel[1]), stride, padding, not is_counted)
     return build.add(kind(node.outputs[0], source.tensor, kernel=kernel, stride=stride, padding=padding))
+
+
+def averaged(
+    build: Builder, source: Map, name: str, kernel: Pair, stride: Pair, padding: Padding, inside: bool = True
+) -> Map:
+    """An average; inside: it leaves out the padding. Raises UnsupportedError where its integers would leave int32."""
+    layer = AveragePool(
+        name, source.tensor, kernel=kernel, stride=stride, padding=padding, inside=inside and any(padding)
+    )
+    if layer.inside and (area := layer.area(source.shape)) > _MOST_SHARES:
+        raise UnsupportedError(
+            f"an average without its padding, of a kernel of {kernel}: {area} is the least number that all counts of "
+            f"its elements divide, expected at most {_MOST_SHARES}"
+        )
+    return build.add(layer)
+
+
+_MOST_SHARES = (1 << 31) // 256
+"""By so much an int32 sum of differences of bytes is divided at most."""
 
 
 def _attribute(node: Node, name: str, default: _T) -> _T:

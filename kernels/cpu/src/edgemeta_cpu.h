@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { EM_ABI_VERSION = 15, EM_ERROR_BYTES = 256 };
+enum { EM_ABI_VERSION = 16, EM_ERROR_BYTES = 256 };
 
 // Instruction sets: for all machines, of x86-64, of ARM; the slowest first. EM_NEON is that of 64-bit ARM (armv8.0) or
 // of 32-bit ARM (armv7). EM_AUTO selects the fastest that this machine supports.

@@ -12,6 +12,8 @@ struct Pool {
   View in, out;
   Window window;
   Requantize requantize;  // average pool only
+  // Of an average over what is in the image, else 0: where n rows of it are in the window, sums count share_y / n times.
+  int32_t share_y, share_x;
 };
 
 // acc = u - zero, with parameters for each channel; with the same ones for all, a rescaling is a lookup.

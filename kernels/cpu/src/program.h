@@ -92,6 +92,8 @@ struct Layer {
   std::vector<int32_t> weights, bias;  // weights [O, KH, KW, I / groups]
   Bases bases;                         // of the same weights
   RequantizeSpec requantize;
+  bool inside = false;  // average pool, with what its sums are divided by on each axis
+  int32_t share_y = 0, share_x = 0;
   int32_t multiplier_a = 0, multiplier_b = 0, shift = 0, lo = 0, hi = 0;
   std::vector<int8_t> table;      // lookup: one or one for each channel, on signed bytes
   std::vector<int32_t> channels;  // concat: first output channel of each input

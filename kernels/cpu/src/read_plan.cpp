@@ -157,8 +157,11 @@ class Reader {
         return require_same_integers(from, to);
       case Kind::average_pool: {
         read_window(layer, from, to, from.channels);
-        const int64_t area = int64_t{layer.window.kernel_height} * layer.window.kernel_width;
-        require(area * std::max(from.zero_point - from.lo, from.hi - from.zero_point) <= kGreatest,
+        layer.inside = in_.number("what an average is of", 0, 1) != 0;
+        for (int32_t* share : {&layer.share_y, &layer.share_x})
+          *share = in_.number("what an average is divided by", 1, kGreatest);
+        const int64_t area = int64_t{layer.share_y} * layer.share_x;
+        require(area <= kGreatest && area * std::max(from.zero_point - from.lo, from.hi - from.zero_point) <= kGreatest,
                 "the sums leave int32");
         layer.requantize = read_requantize(in_, to, EM_MULTIPLIER);
         return;

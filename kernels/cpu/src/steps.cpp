@@ -196,9 +196,12 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
     case Kind::rescale:
       return make_plain(layer, Rescale{in, out, requantize->view()}, kernels.rescale, requantize);
     case Kind::max_pool:
-      return make_max_pool(layer, Pool{in, out, window_of(layer), {}}, kernels, scratch);
+      return make_max_pool(layer, Pool{in, out, window_of(layer), {}, 0, 0}, kernels, scratch);
     case Kind::average_pool:
-      return make_plain(layer, Pool{in, out, window_of(layer), requantize->view()}, kernels.average_pool, requantize);
+      return make_plain(layer,
+                        Pool{in, out, window_of(layer), requantize->view(), layer.inside ? layer.share_y : 0,
+                             layer.inside ? layer.share_x : 0},
+                        kernels.average_pool, requantize);
     case Kind::concat:
       return make_concat(layer, tensors, kernels);
     case Kind::lookup:

@@ -46,10 +46,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
   }
 #ifdef POOL_FORM
+#ifdef SHARE_Y  // an average over what is inside: n of its elements count SHARE / n times
+  const int factor = SHARE_Y / (min(top + KERNEL_Y, IN_HEIGHT) - max(top, 0)) *
+                     (SHARE_X / (min(left + KERNEL_X, IN_WIDTH) - max(left, 0)));
+#else
+  const int factor = 1;
+#endif
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const Channel constants = load_channel<Pool>(channels, channel + k);
-    results[k] = requantize<Pool>(results[k] + constants.start, constants, table + (channel + k) * 256);
+    results[k] = requantize<Pool>(results[k] * factor + constants.start, constants, table + (channel + k) * 256);
   }
 #endif
   store_four<Output>(image_of<Output>(output) + offset_of<Output>(row, column, channel), channel, results);

@@ -43,9 +43,12 @@ def _launch(pool: MaxPool | AveragePool, tensors: Tensors, buffers: Buffers) -> 
     arguments: tuple[Argument, ...] = (source, output)
     if isinstance(pool, AveragePool):
         kind = tensors.types[pool.input]
-        sums = window_accumulators(kind, pool.kernel[0] * pool.kernel[1])
+        shares = pool.shares(kind.shape)
+        sums = window_accumulators(kind, shares[0] * shares[1])
         requantized = make_epilogue("POOL", pool.name, pool.requantize, pool.output, sums, 4 * fours)
         defines += (("POOL_IN_ZERO", kind.zero_point), *requantized.defines)
+        if pool.inside:
+            defines += (("SHARE_Y", shares[0]), ("SHARE_X", shares[1]))
         arguments += (requantized.channels, requantized.table)
     return Launch(
         (pool.name,),

@@ -12,8 +12,11 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
+from edgemeta.toolchain.importer.builder import Builder
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
-from edgemeta.toolchain.importer.onnx_network import import_onnx
+from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
+from edgemeta.toolchain.importer.values import Axes
+from edgemeta.toolchain.importer.views import axes_of
 from tests.toolchain.importer.litert import Steps, _counted, _tensors, _trimmed
 
 Array = NDArray[Any]
@@ -24,6 +27,10 @@ class QdqRuntime:
 
     def __init__(self, path: Path) -> None:
         self.network, self.imported = import_onnx(path)
+        build = Builder(self.network)
+        for node in self.network.nodes:
+            build.take(node, OPERATORS.get(node.op))
+        self.views = {name: axes_of(value) for name, value in build.values.items()}
         self.made: IntegerNetwork = integer_network(self.network, self.imported, self.imported.tensors, path)
         proto = onnx.load(str(path))
         self._outputs = [each.name for each in proto.graph.output]
@@ -93,7 +100,7 @@ def qdq_steps(path: Path, images: Array) -> Steps:
             found = layer.integers([tensors[n] for n in layer.sources], [types[n] for n in layer.sources])
             known = theirs.get(layer.name)
             if known is not None:
-                integers = _as_map(known, layer.output)
+                integers = _as_map(known, layer.output, runtime.views.get(layer.name))
                 layers += _counted(integers.astype(int).ravel(), found.astype(int).ravel())
                 found = integers
             tensors[layer.name] = found
@@ -104,8 +111,12 @@ def qdq_steps(path: Path, images: Array) -> Steps:
     return Steps(_trimmed(outputs), _trimmed(layers), same / len(images))
 
 
-def _as_map(found: Array, kind: TensorType) -> Array:
-    """Integers [1, H, W, C] of an ONNX tensor, real or in integers already."""
+def _as_map(found: Array, kind: TensorType, view: Axes | None) -> Array:
+    """Integers [1, H, W, C] of an ONNX tensor, real or in integers already. view: how the map is seen as the tensor."""
     if found.dtype == np.float32:
         found = np.clip(np.rint(found / kind.scale) + kind.zero_point, kind.lo, kind.hi).astype(kind.dtype)
-    return found.transpose(0, 2, 3, 1) if found.ndim == 4 else found.reshape(1, *kind.shape)
+    parts = [part for axis in view.axes for part in axis] if view is not None else []
+    if view is None or view.map.shape != kind.shape or found.shape != view.shape or not parts:
+        return found.transpose(0, 2, 3, 1) if found.ndim == 4 else found.reshape(1, *kind.shape)
+    split = found.reshape([size for size, _ in parts])
+    return split.transpose(np.argsort([-stride for _, stride in parts])).reshape(1, *kind.shape)

@@ -193,6 +193,7 @@ CASES: dict[str, Callable[[Nodes, str], object]] = {
         tokens(n, x),
         n("Add", n("Sigmoid", n("Slice", tokens(n, x), integers(2), integers(3), integers(2))), number(1)),
     ),
+    "ReduceSum of tokens": lambda n, x: n("ReduceSum", tokens(n, x), integers(1), keepdims=0),
     "ReduceMean of tokens": lambda n, x: n("ReduceMean", tokens(n, x), axes=[1], keepdims=0),
     "Split of heads": lambda n, x: n("Relu", n("Split", heads(n, tokens(n, x), 0, 2, 1, 3), axis=1, outputs=2)),
     "Reshape of windows": lambda n, x: n(

@@ -76,6 +76,8 @@ def pairs(bins: int) -> Layout:
     def layout(ends: list[End], probe: Probe, _: int) -> Split | None:
         rest = list(ends)
         boxes = _taken(rest, 4 * bins)
+        if len(rest) > 1 and not any({"Sigmoid", "Softmax"} & end.passed for end in rest):
+            rest = [end for end in rest if end.shape[2] != probe.prototypes]
         classes = _classes(rest, probe) if boxes else None
         return Split(Part(boxes), None, Part(classes), 1, classes.shape[2]) if boxes and classes else None
 

@@ -56,6 +56,10 @@ class Probe:
             raise HeadError(f"its last convolutions have more than {MAX_ELEMENTS} numbers")
         self._tail = Tail(graph, [end.tensor for end in ends])
         self._outputs = graph.outputs
+        finest = max(ends, key=lambda end: end.shape[0] * end.shape[1])
+        is_alone = sum(end.shape[:2] == finest.shape[:2] for end in ends) == 1 < len(ends)
+        self.prototypes = finest.shape[2] if is_alone else None
+        """Channels of the only convolution of the finest grid, as that of the prototypes of masks is."""
         self.image = graph.input_shape[2:]
         self.is_rounded = bool(graph.quantization)
         rng = np.random.default_rng(38)

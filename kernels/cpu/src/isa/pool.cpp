@@ -4,12 +4,24 @@
 
 namespace edgemeta::EM_NAMESPACE {
 
+namespace {
+
+// By what the sums of a window are multiplied on one axis, from the count of its elements inside of the image.
+inline int32_t factor_of(int32_t share, int32_t first, int32_t size, int32_t side) {
+  return share == 0 ? 1 : share / (smaller(first + size, side) - greater(first, 0));
+}
+
+}  // namespace
+
 // acc = sum of (u - zero); the border holds the zero point, so that the padding adds 0.
 void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last) {
   const Window& win = pool.window;
   const I32x16 start = splat(-win.height * win.width * pool.in.zero);
   for (int32_t y = first; y < last; ++y) {
+    const int32_t rows = factor_of(pool.share_y, y * win.stride_y - win.top, win.height, pool.in.height);
     for (int32_t x = 0; x < pool.out.width; ++x) {
+      const int32_t columns = factor_of(pool.share_x, x * win.stride_x - win.left, win.width, pool.in.width);
+      const I32x16 factor = splat(rows * columns);
       const uint8_t* corner =
           arena + pool.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left);
       uint8_t* out = arena + pool.out.at(y, x);
@@ -19,7 +31,7 @@ void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last)
           const uint8_t* in = corner + ky * pool.in.row + block * kBlock;
           for (int32_t kx = 0; kx < win.width; ++kx, in += pool.in.pixel) acc = acc + load_bytes(in);
         }
-        finish_one(pool.requantize, block, acc, out + block * kBlock);
+        finish_one(pool.requantize, block, acc * factor, out + block * kBlock);
       }
     }
   }
