@@ -62,8 +62,8 @@ def with_stored_range(pixels: Pixels, kind: TensorType) -> tuple[Pixels, tuple[s
     if (mean, deviation) in _USUAL:
         pixels = replace(pixels, mean=(mean,), deviation=(deviation,))
     elif _is_imagenet(kind) and kind.shape[2] == len(IMAGENET[0]) and pixels.colour in ("rgb", "bgr"):
-        turn = slice(None, None, 1 if pixels.colour == "rgb" else -1)
-        pixels = replace(pixels, mean=IMAGENET[0][turn], deviation=IMAGENET[1][turn])
+        first, second = (each if pixels.colour == "rgb" else each[::-1] for each in IMAGENET)
+        pixels = replace(pixels, mean=first, deviation=second)
     else:
         return pixels, ()
     return pixels, (f"pixels: {_options(pixels.mean, pixels.deviation)}, as the file's input holds {_held(kind)}",)
