@@ -12,7 +12,7 @@ struct Pool {
   View in, out;
   Window window;
   Requantize requantize;  // average pool only
-  // Of an average over what is in the image, else 0: where n rows of it are in the window, sums count share_y / n times.
+  // Of an average over what is in the image, else 0: sums over n of its rows count share_y / n times.
   int32_t share_y, share_x;
 };
 
