@@ -56,7 +56,7 @@ def check(file: Path, as_json: bool) -> None:
             raise
         click.echo(json.dumps({"valid": False, "mistakes": [asdict(mistake) for mistake in error.mistakes]}))
         sys.exit(error.exit_code)
-    close_all(plan.loaded_models.values())
+    close_all([*plan.loaded_models.values(), *plan.names.values()])
     if as_json:
         click.echo(json.dumps(_summary(plan)))
         return

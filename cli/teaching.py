@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +17,7 @@ from edgemeta.daemon.capture.reshape import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
 from edgemeta.model.callbacks import Progress
 from edgemeta.toolchain.teach.findings import Findings
+from edgemeta.toolchain.teach.objects import object_finder
 from edgemeta.toolchain.teach.teach import Crop, Settings, Taught, TeachProgress, write
 from edgemeta.toolchain.teach.teach import teach as teach_folder
 
@@ -67,6 +69,17 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
     type=click.IntRange(24, 224),
     help="Pixels of a side of the network's image. Default: the backbone's, doubled up to 64.",
 )
+@click.option(
+    "--of",
+    metavar="LABEL",
+    help="Teach names for objects of this label: of each picture the best one counts. For the key `object_names`.",
+)
+@click.option(
+    "--detector",
+    metavar="MODEL",
+    help="With --of: the detection that finds the objects, as the camera has it.",
+    shell_complete=model_names,
+)
 @click.option("--name", help="Name of the model in messages and logs; default: that of the folder.")
 @json_option
 @keeps_inputs("out")
@@ -77,6 +90,8 @@ def teach(
     region: RegionConfig | None,
     crop: Crop,
     side: int | None,
+    of: str | None,
+    detector: str | None,
     name: str | None,
     as_json: bool,
 ) -> None:
@@ -90,7 +105,10 @@ def teach(
       edgemeta teach gate/ --out gate.safetensors
       edgemeta teach gate/ --out gate.safetensors --region 0.25,0,0.5,0.75
       edgemeta teach clothes/ --out clothes.safetensors --crop center --json
+      edgemeta teach cars/ --of car --detector yolox.safetensors --out cars.safetensors
     """
+    if (of is None) != (detector is None) or (of is not None and (region is not None or crop != "full")):
+        raise click.UsageError("--of and --detector belong together, and go without --region and --crop")
     settings = Settings(
         name=name or folder.resolve().name,
         side=side,
@@ -98,12 +116,19 @@ def teach(
         region=None if region is None else lambda frame: crop_region(frame, region),
         region_keys=None if region is None else region.model_dump(),
     )
+    if of is not None and detector is not None:
+        finds = load_model(detector)
+        settings = replace(
+            settings,
+            region=object_finder(finds, of),
+            objects={"label": of, "detector": {"name": finds.name, "sha256": finds.digest}},
+        )
     if not out.absolute().parent.is_dir():
         raise click.UsageError(f"--out {out}: its folder does not exist")
     with _shown_progress(as_lines=as_json) as progress:
         taught = teach_folder(folder, load_model(backbone), settings, _warn, progress)
     digest = write(taught, out)
-    report(as_json, _values(taught, out, digest, region), _text(taught, out, region))
+    report(as_json, _values(taught, out, digest, region), _text(taught, out, region, of))
 
 
 def _warn(sentence: str) -> None:
@@ -151,7 +176,7 @@ def _values(taught: Taught, out: Path, digest: str, region: RegionConfig | None)
     }
 
 
-def _text(taught: Taught, out: Path, region: RegionConfig | None) -> list[str]:
+def _text(taught: Taught, out: Path, region: RegionConfig | None, of: str | None) -> list[str]:
     found = taught.findings
     total = sum(taught.pictures.values())
     lines = [
@@ -162,6 +187,8 @@ def _text(taught: Taught, out: Path, region: RegionConfig | None) -> list[str]:
     lines += [f"  {label:20} {share:6.1%} of {taught.pictures[label]}" for label, share in found.recall.items()]
     lines += _named_pictures(found)
     lines += [f"note: {sentence}" for sentence in found.warnings]
+    if of is not None:
+        return [*lines, "in the config:", "object_names:", f"  {json.dumps(of)}: {json.dumps(str(out.absolute()))}"]
     return [*lines, "in the config of the camera:", *_config_lines(out, region)]
 
 

@@ -157,6 +157,11 @@ class Config(Section):
     objects: Annotated[ObjectsConfig, Applies.AT_ONCE] = Field(
         default=ObjectsConfig(), description="Which detected objects count."
     )
+    object_names: Annotated[dict[Label, Annotated[str, Field(min_length=1)]], MODEL_ADDRESS] = Field(
+        default={},
+        description="Models that name the objects of a label, `label: model`, as `edgemeta teach --of` makes them; of "
+        "the best 8 in a frame. Labels are those of messages.",
+    )
     tracking: Annotated[TrackingConfig, Applies.AT_ONCE] = Field(
         default=TrackingConfig(), description="How detected objects are followed from frame to frame."
     )
@@ -203,6 +208,8 @@ def resolved(section: AnySection, folder: Path) -> AnySection:
 def _resolved_value(value: Any, folder: Path, mark: Relative) -> Any:
     if isinstance(value, list):
         return [mark.resolve(each, folder) for each in value]
+    if isinstance(value, dict):
+        return {key: mark.resolve(each, folder) for key, each in value.items()}
     return None if value is None else mark.resolve(value, folder)
 
 

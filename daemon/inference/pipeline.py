@@ -9,6 +9,7 @@ from itertools import count
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.config.camera import TilesConfig
 from edgemeta.daemon.inference.loaded_model import LoadedModel
+from edgemeta.daemon.inference.object_names import ObjectNames
 from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.reading import Picture
 from edgemeta.daemon.inference.readers.settings import CameraSettings
@@ -67,7 +68,10 @@ class Pipeline:
         settings: CameraSettings,
         clock: Clock,
         now: Now = time.monotonic_ns,
+        names: ObjectNames | None = None,
     ) -> None:
+        """names: of objects; None: they have none."""
+        self._names = names
         self._identity = identity
         self._camera = camera
         self._loaded = self._wanted_loaded = loaded
@@ -130,6 +134,8 @@ class Pipeline:
         taken, prepared, inferred, came = ran.begun.taken, ran.prepared, ran.inferred, captured.frame.captured_ns
         outputs, delay = ran.outputs, captured.frame.delay_ns
         reading = self._reader(outputs, self._picture)
+        if self._names is not None and reading.objects:
+            self._names.name(reading.objects, captured.frame.pixels)
         tracked = self._tracker.add(reading, self._settings, came)
         if self._ended:
             tracked, self._ended = replace(tracked, events=[*self._ended, *tracked.events]), ()

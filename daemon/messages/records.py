@@ -97,6 +97,11 @@ class FoundObject(Part):
         "while it is not confirmed, and where objects are not followed.",
     )
     label: str = Field(description="The label.")
+    name: str | None = Field(
+        default=None,
+        description="The name that a model of `object_names` gives it in this frame; null where it knows none, and "
+        "without such a model.",
+    )
     score: float = Field(ge=0, le=1, description="How certain the model is.")
     box: Box = Field(
         description="Left, top, right and bottom edge in pixels of the classified picture: the frame, or the part of "
@@ -319,6 +324,9 @@ class FollowedObject(Part):
 
     id: int = Field(ge=1, description="Its number among the objects of the camera and `boot`; none is given twice.")
     label: str = Field(description="Its label: that with the greatest sum of scores when it was confirmed.")
+    name: str | None = Field(
+        default=None, description="The name that most of its frames gave it so far; null where most gave none."
+    )
     score: float = Field(ge=0, le=1, description="Score of its newest box.")
     box: Box = Field(description="Its newest box, as in frame messages.")
     box_relative: Box = Field(description="The same as fractions.")

@@ -8,6 +8,7 @@ from edgemeta import __version__
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.inference.loaded_model import LoadedModel
+from edgemeta.daemon.inference.object_names import ObjectNames
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.coordinator import SwapCoordinator
@@ -91,6 +92,7 @@ class Parts:
         self.link.listeners.append(self.removed)
         self._models: object = None
         self.discovery = Discovery(self.link, config.homeassistant, plan.device_view())
+        self.names = ObjectNames(plan.names)
         self.pipelines = {name: self.pipeline(name, loaded, config) for name, loaded in plan.loaded_models.items()}
         self.frame_publisher = FramePublisher(self.publisher, self.counters, self.latencies, self.counts)
         self.worker = Worker(self.frames, self.pipelines, self.counters, self.frame_publisher.publish, on_fatal)
@@ -110,7 +112,7 @@ class Parts:
 
     def pipeline(self, camera: str, loaded: LoadedModel, config: Config) -> Pipeline:
         """A pipeline of a camera, with a model and the settings of a config."""
-        return Pipeline(self.identity, camera, loaded, settings_of(config, camera), self.clock)
+        return Pipeline(self.identity, camera, loaded, settings_of(config, camera), self.clock, names=self.names)
 
     def announce(self) -> None:
         """Publish settings, and tell Home Assistant about the device, as the plan in use has them."""

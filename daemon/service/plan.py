@@ -4,7 +4,7 @@ import difflib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,6 +25,7 @@ from edgemeta.daemon.inference.model_loader import (
     models_of,
     verified_models,
 )
+from edgemeta.daemon.inference.object_names import load_names
 from edgemeta.daemon.inference.readers.labels import listed_labels, listed_numbers, reported_labels, unknown_labels
 from edgemeta.daemon.inference.readers.settings import settings_of
 from edgemeta.daemon.inference.swap.last_good import LastGood, NoLastGoodError, folder_of
@@ -36,6 +37,7 @@ from edgemeta.daemon.service.settings import Settings, fitting, read_settings, w
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
 from edgemeta.model.small_file import exists, is_folder
+from edgemeta.plugins.api import Backend
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ class Plan:
     """What is to run: a valid config, its models loaded, its sources created but not opened.
 
     path: the config file. config: in effect: `base` with what the command `set` has set, `settings`. loaded_models: by
-    camera, cameras may share one. The owner of the plan closes them.
+    camera, cameras may share one. names: models of `object_names`, by label. The owner of the plan closes them.
     refused: reason why a model named by the config is not in use; None where all of them are.
     """
 
@@ -62,6 +64,7 @@ class Plan:
     config_sha256: str
     loaded_models: dict[str, LoadedModel]
     sources: dict[str, Source]
+    names: dict[str, LoadedModel] = field(default_factory=dict)
     refused: str | None = None
 
     def labels_of(self, camera: str) -> tuple[str, ...]:
@@ -147,7 +150,7 @@ def _prepare_start(path: Path) -> Plan:
         problems = _refused_before(plan, last_good) if config.swap.fallback_at_start else []
         if not problems:
             return plan
-        close_all(plan.loaded_models.values())
+        close_all([*plan.loaded_models.values(), *plan.names.values()])
     models = [problem for problem in problems if isinstance(problem, ModelProblem)]
     error = file.error(problems)
     if not config.swap.fallback_at_start or len(models) < len(problems):
@@ -227,10 +230,24 @@ def _plan(
     same_backend = running is not None and running.config.backend == config.backend
     reusable = list(running.loaded_models.values()) if running is not None and same_backend else []
     loaded_models = models_of(config, addresses, models, backend, reusable, problems)
+    names = _names(config, by_camera, backend, running, problems) if models else {}
     if problems:
-        close_all(loaded_models.values(), but=reusable)
+        close_all(
+            [*loaded_models.values(), *names.values()], but=[*reusable, *(running.names.values() if running else ())]
+        )
         return None
-    return Plan(path, base, settings, config, digest(config), loaded_models, sources)
+    return Plan(path, base, settings, config, digest(config), loaded_models, sources, names)
+
+
+def _names(
+    config: Config, models: Mapping[str, Model], backend: Backend, running: Plan | None, problems: list[Problem]
+) -> dict[str, LoadedModel]:
+    """Load the models of `object_names`; those of a running plan stay until a restart, others are only checked."""
+    if running is None:
+        return load_names(config, models, backend, problems)
+    if config.object_names != running.config.object_names:
+        close_all(load_names(config, models, backend, problems).values())
+    return running.names
 
 
 def _check_labels(config: Config, models: Mapping[str, Model], problems: list[Problem]) -> None:

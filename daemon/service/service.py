@@ -88,7 +88,7 @@ class Service:
         parts.link.close(deadline.minus(OUTBOX_NEEDS).left)
         parts.outbox_writer.close(deadline.left)
         if worker_ended:
-            close_all(self.in_use.plan.loaded_models.values())
+            close_all([*self.in_use.plan.loaded_models.values(), *self.in_use.plan.names.values()])
         log.info("stopped")
 
     def apply(self, plan: Plan) -> None:

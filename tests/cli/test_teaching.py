@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from edgemeta.cli.teaching import teach
 from edgemeta.model.file import load
+from rig.square_detector import save_square_detector, squares_picture
 
 EXTRAS = ("torch", "onnx", "onnxruntime", "PIL", "rich", "tflite", "scipy", "cryptography")
 
@@ -103,3 +104,28 @@ def test_the_service_s_own_install_suffices() -> None:
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", timeout=120)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"
+
+
+def test_objects_of_a_detection_are_taught(edgemeta: Callable[..., Any], one_sentence: Any, tmp_path: Path) -> None:
+    """Red squares with a black or a red middle, anywhere; a picture without one is named and left out."""
+    detector, out = save_square_detector(tmp_path / "squares.safetensors"), tmp_path / "cars.safetensors"
+    for label in ("mine", "other"):
+        (tmp_path / "cars" / label).mkdir(parents=True)
+        for i in range(6):
+            picture = squares_picture({(i + 1, i % 6): "red"})
+            if label == "mine":
+                top, left = 32 * (i % 6), 32 * (i + 1)
+                picture[top + 14 : top + 18, left + 10 : left + 22] = 0
+            cv2.imwrite(str(tmp_path / "cars" / label / f"{i}.png"), picture)
+    cv2.imwrite(str(tmp_path / "cars" / "mine" / "empty.png"), squares_picture({(2, 2): "blue"}))
+    words = ("teach", tmp_path / "cars", "--of", "red", "--detector", detector, "--backbone", "resnet8-cifar10")
+    result = edgemeta(*words, "--out", out)
+    assert result.returncode == 0, result.stderr
+    assert "mine/empty.png: shows no such object, left out" in result.stderr
+    assert result.stdout.splitlines()[-3:] == ["in the config:", "object_names:", f'  "red": "{out}"']
+    assert "accuracy 100.0%" in result.stdout
+    stated = load(out).provenance["objects"]
+    assert stated == {"label": "red", "detector": {"name": "squares", "sha256": load(detector).digest}}
+    wrong = ("teach", tmp_path / "cars", "--out", out, "--detector", detector)
+    one_sentence(edgemeta(*wrong, "--of", "violet"), "squares: has no label 'violet', expected one of red, green, blue")
+    assert "--of and --detector belong together" in edgemeta(*wrong).stderr

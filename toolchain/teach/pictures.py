@@ -29,8 +29,8 @@ LEAST_PICTURES = 5
 """Pictures of a class without which it cannot be validated: one for each fold."""
 _SHAPES = 16
 
-Region = Callable[[Frame], Frame]
-"""Takes the part of a frame that counts."""
+Region = Callable[[Frame], Frame | None]
+"""Takes the part of a frame that counts; None where it shows nothing that does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,8 @@ def look_at(
 ) -> Pictures:
     """Run the network, whose outputs are the plan's tensors, on all views of all pictures.
 
-    report: is called with a sentence for each picture that cannot be read. Raises TeachError if a class has fewer than
-    LEAST_PICTURES that can.
+    report: is called with a sentence for each picture that cannot be read or shows nothing. Raises TeachError if a
+    class has fewer than LEAST_PICTURES others.
     """
     kept: list[int] = []
     thumbnails = []
@@ -73,6 +73,9 @@ def look_at(
     with closing(integer_session(network)) as session:
         for number, pixels in read_pictures(files, report):
             frame = pixels if region is None else region(pixels)
+            if frame is None:
+                report(f"{files.names[number]}: shows no such object, left out")
+                continue
             of_views: dict[str, list[NDArray[np.int32]]] = {name: [] for name in plan.grids}
             for position, view in enumerate(views(frame, files.names[number], count)):
                 image = prepared(view.shape)(view)
@@ -107,7 +110,7 @@ def _check_counts(files: ClassFolders, y: NDArray[np.int64]) -> None:
     for label, count in zip(files.labels, counts, strict=True):
         if count < LEAST_PICTURES:
             raise TeachError(
-                f"{files.path / label}: has {count} pictures that can be read, expected at least {LEAST_PICTURES}, "
+                f"{files.path / label}: has {count} pictures that can be used, expected at least {LEAST_PICTURES}, "
                 "as some are held out to check the others"
             )
 

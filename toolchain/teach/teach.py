@@ -39,8 +39,8 @@ TeachProgress = Callable[[TeachStage, int, int], None]
 class Settings:
     """How to teach. side: of the image in pixels; None: as the backbone says. crop: what of a picture the network sees.
 
-    region: takes the part of each picture that counts; region_keys: the same for the file's provenance, as the config
-    names it.
+    region: takes the part of each picture that counts, or finds the object in it; region_keys, objects: the same for
+    the file's provenance, as the config names it, or label and detection.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Settings:
     crop: Crop = "full"
     region: Region | None = None
     region_keys: Mapping[str, float] | None = None
+    objects: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,9 @@ def _provenance(
     validated: Validated,
     findings: Findings,
 ) -> Mapping[str, object]:
-    region = {} if settings.region_keys is None else {"region": dict(settings.region_keys)}
+    region: dict[str, object] = {} if settings.region_keys is None else {"region": dict(settings.region_keys)}
+    if settings.objects is not None:
+        region["objects"] = dict(settings.objects)
     return {
         "scheme": "taught",
         "backbone": {"name": backbone.name, "sha256": backbone.digest},

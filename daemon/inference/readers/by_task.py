@@ -211,6 +211,7 @@ def _fields(label: str, found: Object, task: Detection, picture: Picture, settin
     return {
         "id": None,
         "label": label,
+        "name": None,
         "score": round(found.score, 6),
         "box": (round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1)),
         "box_relative": (round(left, 5), round(top, 5), round(right, 5), round(bottom, 5)),

@@ -1,6 +1,6 @@
 """What one followed object has done so far: its zones, lines, path and best picture, and what is to be reported."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -51,12 +51,14 @@ class Life:
     _votes: deque[frozenset[str]] = field(default_factory=deque)
     _inside: dict[str, _Inside] = field(default_factory=dict)
     _best: Fields = field(default_factory=dict)
+    _names: Counter[str | None] = field(default_factory=Counter)
     _quality: int = -1
     _changes: list[_Change] = field(default_factory=list)
 
     def see(self, found: Fields, settings: CameraSettings, captured_ns: int) -> bool:
         """Take a frame that shows the object; whether it is its best picture so far."""
         self.found, self.seen_ns = found, captured_ns
+        self._names[found["name"]] += 1
         x0, y0, x1, y1 = self.track.box
         point, side = ((x0 + x1) // 2, y1), min(x1 - x0, y1 - y0)
         self._path.add(point)
@@ -151,6 +153,7 @@ class Life:
         return {
             "id": self.track.id,
             "label": self.track.label,
+            "name": self._names.most_common(1)[0][0],
             **{key: self.found[key] for key in ("score", "box", "box_relative")},
             "zones": self.zones,
             "began": self.began_ns,

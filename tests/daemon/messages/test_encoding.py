@@ -47,6 +47,7 @@ def frame() -> Fields:
             {
                 "id": 7,
                 "label": "person",
+                "name": "Ann",
                 "score": 0.5,
                 "box": (1.5, 2.0, 30.25, 40.0),
                 "box_relative": (0.1, 0.2, 0.3, 0.4),

@@ -26,7 +26,15 @@ def person(x: float, score: float = 0.9, label: str = "person", width: float = 4
     box = (x - width / 2, 200.0, x + width / 2, 300.0)
     relative = tuple(side / (SIZE[number % 2]) for number, side in enumerate(box))
     zones = ["yard"] if x >= 320 else []
-    return {"id": None, "label": label, "score": score, "box": box, "box_relative": relative, "zones": zones}
+    return {
+        "id": None,
+        "label": label,
+        "name": None,
+        "score": score,
+        "box": box,
+        "box_relative": relative,
+        "zones": zones,
+    }
 
 
 class Camera:
