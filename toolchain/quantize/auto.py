@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import FloatModel, Model
-from edgemeta.model.layers import Float32, TensorType
+from edgemeta.model.layers import Float32, Layer, ShiftTable, TensorType, Weighted
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
@@ -27,7 +27,7 @@ from edgemeta.toolchain.quantize.scheme import SchemeResult
 from edgemeta.toolchain.quantize.types import tensor_types
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
-LAYER_IMAGES = 8
+LAYER_IMAGES = 4
 
 
 class Prepared:
@@ -40,7 +40,9 @@ class Prepared:
     def __init__(self, model: FloatModel, images: PreparedImages, events: Events, drawn: int = 0) -> None:
         self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
-        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
+        own = images.take(range(len(images) - drawn))
+        beside = drawn if len(own) < drawn or own.show_one_place() else 0
+        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()), beside)
         self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
         kept, judge = self._separable.tensors, compared(model, self.judge)
         found: dict[int, dict[str, Float32]] = {number: {} for number in judge.numbers}
@@ -49,8 +51,7 @@ class Prepared:
             if name in model.outputs and images.numbers[place] in found:
                 found[images.numbers[place]][name] = tensor
 
-        own = images.take(range(len(images) - drawn))
-        counted = len(images) if len(own) < drawn or own.show_one_place() else len(own)
+        counted = len(own) + beside
         stage = events.stage("ranges")
         self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
@@ -90,13 +91,13 @@ class Prepared:
         return layer_errors(self._model, self._blocks, integer, few, self._events.stage("layers"), grids)
 
 
-def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImages, PreparedImages]:
+def parted(images: PreparedImages, drawn: int, most: int, beside: int) -> tuple[PreparedImages, PreparedImages]:
     """At most `most` images that weights are fitted to, and the others, which judge; the last `drawn` are drawn scenes.
 
-    Weights are fitted to at most half of the scenes and of the other images; at most a quarter of `most` are scenes.
-    Where no image is left to judge, all do.
+    Weights are fitted to at most half of the `beside` scenes that count, and of the other images; at most a quarter of
+    `most` are scenes. Where no image is left to judge, all do.
     """
-    own, scenes = len(images) - drawn, min(drawn // 2, most // 4)
+    own, scenes = len(images) - drawn, min(beside // 2, most // 4)
     count = min(most - scenes, (own + 1) // 2)
     fit = {i * own // count for i in range(count)} | {own + i * drawn // scenes for i in range(scenes)}
     rest = [number for number in range(len(images)) if number not in fit]
@@ -159,8 +160,12 @@ def quantize_auto(
     tried: list[tuple[Agreement, Model, Choice]] = []
 
     def attempt(choice: Choice) -> None:
-        integer = prepared.builder(choice).build()
-        agreement = expected.measure(integer, choice.text, events.stage("trying", choice.text))
+        integer, stage = prepared.builder(choice).build(), events.stage("trying", choice.text)
+        if choice.form == "table" and not any(map(_has_table, integer.layers)):  # the best one's integers
+            agreement = replace(best()[0], choice=choice.text)
+            stage(1, 1)
+        else:
+            agreement = expected.measure(integer, choice.text, stage)
         tried.append((agreement, integer, choice))
         events.tried(agreement)
 
@@ -177,6 +182,10 @@ def quantize_auto(
     own = len(images) - drawn
     provenance = _provenance(agreement, every, own)
     return AutoResult(replace(integer, provenance=provenance), own, len(expected.images), agreement, every, layers)
+
+
+def _has_table(layer: Layer) -> bool:
+    return isinstance(layer, Weighted) and isinstance(layer.requantize, ShiftTable)
 
 
 def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Mapping[str, object]:

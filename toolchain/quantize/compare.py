@@ -24,7 +24,7 @@ from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.events import Agreement
-from edgemeta.toolchain.quantize.parallel import in_order
+from edgemeta.toolchain.quantize.parallel import in_order, processors
 from edgemeta.toolchain.quantize.run import integer_session, needed
 
 SAME_PLACE = 0.5
@@ -145,7 +145,7 @@ class Expected:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0.0, Matches()
         detector = Detector(integer, _all_scores(integer.task), outlines=False) if self._objects else None
-        with closing(integer_session(integer)) as session:
+        with closing(integer_session(integer, threads=processors())) as session:
             for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
                 integers = session.run(image)
                 found = [real(integer, name, each) for name, each in zip(integer.outputs, integers, strict=True)]

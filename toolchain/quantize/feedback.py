@@ -66,37 +66,29 @@ _LEAST_LEVEL = 2.0**-80
 
 def feedback_of(moments: Moments) -> Feedback:
     """The factors of rounding with error feedback: inverse(damped moments) = U^T U for each group."""
-    k = moments.shape[1]
-    factors = np.empty_like(moments)
-    for factor, moment in zip(factors, moments, strict=True):
-        level = float(np.trace(moment)) / k
-        damped = moment + np.eye(k) * (_DAMPING * level) if level > _LEAST_LEVEL else np.eye(k)
-        factor[:] = np.linalg.cholesky(np.linalg.inv(damped)).T
+    unit = np.eye(moments.shape[1])
+    level: NDArray[np.float64] = np.trace(moments, axis1=1, axis2=2)[:, np.newaxis, np.newaxis] / len(unit)
+    damped: Moments = np.where(level > _LEAST_LEVEL, moments + unit * (_DAMPING * level), unit)
+    factors: Feedback = np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
     return factors
 
 
 def round_with_feedback(weight: NDArray[np.float64], scale: NDArray[np.float64], factors: Feedback) -> NDArray[np.int8]:
-    """Integers -127 .. 127 for weight [O, K] (O a multiple of the groups) with scale [O] or [1]: int8 [O, K]."""
-    share = len(weight) // len(factors)
-    scales = np.broadcast_to(scale, (len(weight),))
-    out = np.empty(weight.shape, np.int8)
-    for g, upper in enumerate(factors):
-        rows = slice(g * share, (g + 1) * share)
-        out[rows] = _rounded_group(weight[rows].T, scales[rows], upper).T
-    return out
+    """Integers -127 .. 127 for weight [O, K] (O a multiple of the groups) with scale [O] or [1]: int8 [O, K].
 
-
-def _rounded_group(weight: NDArray[np.float64], step: NDArray[np.float64], upper: Feedback) -> NDArray[np.int8]:
-    """Integers [K, O] for weights [K, O]. The errors of all inputs before a piece of the inputs come in one product."""
-    out = np.empty(weight.shape, np.int8)
-    errors = np.empty(weight.shape)
-    for start in range(0, len(weight), _COLUMNS):
-        piece = slice(start, min(start + _COLUMNS, len(weight)))
-        left = weight[piece] - upper[:start, piece].T @ errors[:start]
-        for j in range(start, piece.stop):
-            value = left[j - start]
+    Of all groups at once; the errors of all inputs before a piece of the inputs come in one product.
+    """
+    rows, k = weight.shape
+    grouped = weight.reshape(len(factors), -1, k).transpose(0, 2, 1)  # [groups, K, O / groups]
+    step = np.broadcast_to(scale, rows).reshape(len(factors), -1)
+    out, errors = np.empty(grouped.shape, np.int8), np.empty(grouped.shape)
+    for start in range(0, k, _COLUMNS):
+        stop = min(start + _COLUMNS, k)
+        left = grouped[:, start:stop] - factors[:, :start, start:stop].transpose(0, 2, 1) @ errors[:, :start]
+        for j in range(start, stop):
+            value = left[:, j - start]
             integer = np.clip(np.floor(value / step + 0.5), -127, 127)
-            out[j] = integer
-            errors[j] = (value - integer * step) / upper[j, j]
-            left[j + 1 - start :] -= upper[j, j + 1 : piece.stop, None] * errors[j]
-    return out
+            out[:, j] = integer
+            errors[:, j] = (value - integer * step) / factors[:, j, j, np.newaxis]
+            left[:, j + 1 - start :] -= factors[:, j, j + 1 : stop, np.newaxis] * errors[:, j, np.newaxis]
+    return np.ascontiguousarray(out.transpose(0, 2, 1)).reshape(rows, k)

@@ -3,17 +3,19 @@
 Layer after layer, with the tensors of both networks side by side: x are the real numbers of the integer network's input
 windows, y the float layer's sums. The weights W become those of least squares with a ridge towards the float ones W0,
 
-    W = W0 + cov(y - W0 x, x) (cov(x, x) + D)^-1,  D = ridge diag(cov(x, x)) + a floor,
+    W = W0 + cov(y - W0 x, x) (cov(x, x) + D)^-1,  D = (ridge + few K / n) diag(cov(x, x)) + a floor,
 
-are rounded with error feedback for the same covariance (`feedback.py`), and the bias makes the means equal. So a layer
-undoes what it can of the errors of the layers before it. Pictures of one camera would teach it the error of a
-background that never moves: who calls measures the result on pictures that were not used here.
+for n windows of K elements (a layer of 7x7 positions has few: it would learn these images by heart), are rounded with
+error feedback for the same covariance (`feedback.py`), and the bias makes the means equal. So a layer undoes what it
+can of the errors of the layers before it. Pictures of one camera would teach it the error of a background that never
+moves: who calls measures the result on pictures that were not used here.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +34,14 @@ from edgemeta.toolchain.quantize.parallel import for_each, processors
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
-_RIDGE, _FLOOR = 0.3, 3e-5
-"""Of the variance of each input, and of their mean."""
+_RIDGE, _FEW, _FLOOR = 0.3, 30.0, 3e-5
+"""Of the variance of each input; of it, for as many windows as a window has elements; of the mean variance."""
+_FEW_ROUNDED = 4.0
+"""As _FEW, of what is added to the covariance that error feedback takes."""
 _ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
 """Windows of a layer that it is fitted to, of all images together: 64 for each element of one, within bounds."""
+_TOGETHER = 4096
+"""Windows of small images that one product adds."""
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
@@ -55,21 +61,27 @@ def refitted(
     """
     blocks = builders[0].blocks
     wanted, last = affordable(blocks), {name: i for i, block in enumerate(blocks) for name in block.inputs}
-    every = [_Fitting.of(builder, weights, images) for builder in builders]
+    threads = max(1, processors() // len(builders))
+    every = [_Fitting.of(builder, weights, images, threads) for builder in builders]
     floats = {INPUT: [images.real(image) for image in images]}
     for number, block in enumerate(blocks):
         gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
         sums = _run_float(block, floats)
-        for each in every:
-            if block.name in wanted:
-                _fit(each, block, sums)
-            each.run(block)
-            each.drop(gone)
+        advance = partial(_advance, block=block, sums=sums if block.name in wanted else None, gone=gone)
+        for_each(advance, every)
         for name in gone:
             del floats[name]
         if stage is not None:
             stage(number + 1, len(blocks))
     return [each.weights for each in every]
+
+
+def _advance(network: "_Fitting", block: Block, sums: Sequence[Float32] | None, gone: Iterable[str]) -> None:
+    """Fit a block to its float sums for each image, if they are given, run it, and forget what has gone."""
+    if sums is not None:
+        _fit(network, block, sums)
+    network.run(block)
+    network.drop(gone)
 
 
 def _run_float(block: Block, floats: dict[str, list[Float32]]) -> list[Float32]:
@@ -83,17 +95,21 @@ def _run_float(block: Block, floats: dict[str, list[Float32]]) -> list[Float32]:
 
 @dataclass(frozen=True, eq=False)
 class _Fitting:
-    """An integer network whose weights are fitted. tensors: those that later layers read [N, H, W, C], by block."""
+    """An integer network whose weights are fitted. tensors: those that later layers read [N, H, W, C], by block.
+
+    threads: of the backend that runs its layers.
+    """
 
     builder: Lowering[Folded]
     weights: LayerWeights
     tensors: dict[str, Tensor]
+    threads: int
 
     @classmethod
-    def of(cls, builder: Lowering[Folded], weights: LayerWeights, images: PreparedImages) -> "_Fitting":
+    def of(cls, builder: Lowering[Folded], weights: LayerWeights, images: PreparedImages, threads: int) -> "_Fitting":
         own = weights.copy()
         builder = replace(builder, policy=replace(builder.policy, weights=own))
-        return cls(builder, own, {INPUT: np.concatenate(list(images))})
+        return cls(builder, own, {INPUT: np.concatenate(list(images))}, threads)
 
     def run(self, block: Block) -> None:
         """Add the block's output, which is that of the last of its layers."""
@@ -103,7 +119,7 @@ class _Fitting:
             for place, layer in enumerate(layers):
                 layers[place], before = layer.renamed(layer.name, [before]), layer.name
             alone = replace(assemble(self.builder.model, layers, [before], {}), input=types[source])
-            with closing(integer_session(alone, compared=0, threads=processors())) as session:
+            with closing(integer_session(alone, compared=0, threads=self.threads)) as session:
                 (self.tensors[block.name],) = session.run(self.tensors[source])
             return
 
@@ -133,12 +149,15 @@ def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:
     if not (np.isfinite(level).all() and (level > 0).all()):
         return
     diagonal = np.diagonal(sums.covariance, axis1=1, axis2=2)
-    damping = _RIDGE * diagonal + _FLOOR * level[:, np.newaxis]
-    damped = sums.covariance + damping[:, :, np.newaxis] * np.eye(damping.shape[1])
+    few = diagonal.shape[1] / sums.count
+    damping = (_RIDGE + _FEW * few) * diagonal + _FLOOR * level[:, np.newaxis]
+    unit = np.eye(damping.shape[1])
+    damped = sums.covariance + damping[:, :, np.newaxis] * unit
     matrices = weight.reshape(len(level), -1, diagonal.shape[1]).astype(np.float64).transpose(0, 2, 1)
     change = np.linalg.solve(damped, sums.cross - sums.covariance @ matrices)  # [groups, K, O / groups]
     better = (matrices + change).transpose(0, 2, 1).reshape(weight.shape).astype(np.float32)
-    fitted.fit(block.name, better, sums.bias(better), feedback_of(sums.covariance))
+    feedback = feedback_of(sums.covariance + _FEW_ROUNDED * few * diagonal[:, :, np.newaxis] * unit)
+    fitted.fit(block.name, better, sums.bias(better), feedback)
     network.builder.layers(block)  # rounds the weights
     fitted.correct(block.name, sums.bias(fitted.rounded(block.name)))
 
@@ -147,13 +166,15 @@ def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:
 class _Sums:
     """Of a layer's windows x [K] and float sums y [O], by group.
 
-    covariance: of x [groups, K, K]; cross: of x and y [groups, K, O / groups]; x [groups, K] and y [O]: means.
+    covariance: of x [groups, K, K]; cross: of x and y [groups, K, O / groups]; x [groups, K] and y [O]: means. count:
+    number of windows.
     """
 
     covariance: NDArray[np.float64]
     cross: NDArray[np.float64]
     x: NDArray[np.float64]
     y: NDArray[np.float64]
+    count: int
 
     def bias(self, weight: NDArray[np.floating]) -> NDArray[np.float64]:
         """The bias [O] that makes the means equal, for weights [O, ...]."""
@@ -171,22 +192,25 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
     grid = builder.grids.get(source) or Grid.of(kind)
     most = max(1, min(max(_ROWS_FOR_EACH * size, _ROWS[0]), _ROWS[1]) // len(wanted))
 
-    def rows(number: int) -> tuple[Float32, Float32]:
-        """About `most` x [groups, rows, K] and y [groups, rows, O / groups]."""
-        steps = integers[number : number + 1].astype(np.float32) - np.float32(kind.zero_point)
-        x, y = windows_of(core, steps, most), wanted[number].reshape(-1, wanted[number].shape[-1])
-        chosen = y[chosen_of(len(y), most)]
+    together = max(1, _TOGETHER * wanted[0].shape[3] // wanted[0].size)
+    pieces = [slice(first, first + together) for first in range(0, len(wanted), together)]
+
+    def rows(piece: slice) -> tuple[Float32, Float32]:
+        """About `most` of each image: x [groups, rows, K] and y [groups, rows, O / groups]."""
+        steps = integers[piece].astype(np.float32) - np.float32(kind.zero_point)
+        y = np.concatenate(wanted[piece]).reshape(-1, wanted[0].shape[3])
+        x, chosen = windows_of(core, steps, most * len(steps)), y[chosen_of(len(y), most * len(steps))]
         return x, chosen.reshape(len(chosen), core.groups, -1).transpose(1, 0, 2)
 
-    middles = [each.mean(1, keepdims=True) for each in rows(0)]  # subtracted: squares of means would hide a variance
+    middles = [each.mean(1, keepdims=True) for each in rows(pieces[0])]  # squares of means would hide a variance
 
-    def moments(number: int) -> tuple[NDArray[np.float64], ...]:
-        x, y = (each - middle for each, middle in zip(rows(number), middles, strict=True))
+    def moments(piece: slice) -> tuple[NDArray[np.float64], ...]:
+        x, y = (each - middle for each, middle in zip(rows(piece), middles, strict=True))
         columns = x.transpose(0, 2, 1)
         products = ((columns @ each).astype(np.float64) for each in (x, y))
         return (*products, *(each.sum(1, dtype=np.float64) for each in (x, y)), np.array(x.shape[1]))
 
-    parts = for_each(moments, range(len(wanted)))
+    parts = for_each(moments, pieces)
     squares, cross, sum_x, sum_y, count = (sum(each) for each in zip(*parts, strict=True))
     mean_x, mean_y, step = sum_x / count, sum_y / count, grid.step[:, np.newaxis]
     covariance = squares / count - mean_x[:, :, np.newaxis] * mean_x[:, np.newaxis]
@@ -197,6 +221,7 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
         cross * step[:, :, np.newaxis],
         (mean_x + middle_x) * step,
         (mean_y + middle_y).reshape(-1),
+        int(count),
     )
 
 

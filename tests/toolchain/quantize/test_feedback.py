@@ -88,16 +88,16 @@ def test_the_error_that_the_inputs_make_becomes_smaller() -> None:
 
 
 def test_a_layer_is_factored_once_for_all_scales(monkeypatch: pytest.MonkeyPatch) -> None:
-    factored: list[int] = []
+    factored: list[tuple[int, ...]] = []
     cholesky = np.linalg.cholesky
-    monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: factored.append(len(matrix)) or cholesky(matrix))
+    monkeypatch.setattr(np.linalg, "cholesky", lambda matrix: factored.append(matrix.shape) or cholesky(matrix))
     core = Dense("d", "input", weights=np.random.default_rng(3).normal(0, 1, (4, 30)).astype(np.float32))
     plain_weights = LayerWeights([Block(core, None, None, "d", "d")])
     weights = plain_weights.copy()
     weights.fit("d", *plain_weights.real("d"), feedback_of(moments_of(np.random.default_rng(5), 1, 30)))
     results = [weights.integers("d", True, np.full(4, least)).values for least in (0.0, 0.1, 0.2)]
     assert len({each.tobytes() for each in results}) == 3
-    assert factored == [30]
+    assert factored == [(1, 30, 30)]
     assert (results[0] != plain_weights.integers("d", True, np.zeros(4)).values).any()
 
 
