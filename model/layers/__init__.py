@@ -42,19 +42,13 @@ from edgemeta.model.layers.types import (
     real,
 )
 
-Layer: TypeAlias = (
-    Conv
-    | Dense
-    | Affine
-    | Add
-    | Clamp
-    | Rescale
+_Both: TypeAlias = (
+    Add
     | MaxPool
     | AveragePool
+    | Product
     | Concat
     | Upsample
-    | Lookup
-    | Product
     | Pad
     | Slice
     | ChannelShuffle
@@ -65,36 +59,13 @@ Layer: TypeAlias = (
     | Constant
     | MatMul
     | Softmax
-    | Normalize
 )
 
+Layer: TypeAlias = Conv | Dense | Affine | Clamp | Lookup | Normalize | Rescale | _Both
 """The layers of integer networks."""
 
 FloatLayer: TypeAlias = (
-    Conv[Float32]
-    | Dense[Float32]
-    | BatchNorm
-    | Relu
-    | PRelu
-    | Function
-    | Add
-    | Product
-    | MaxPool
-    | AveragePool
-    | GlobalAverage
-    | Concat
-    | Upsample
-    | Pad
-    | Slice
-    | ChannelShuffle
-    | DepthToSpace
-    | Rearrange
-    | Take
-    | ResizeBilinear
-    | Constant
-    | MatMul
-    | Softmax
-    | LayerNorm
+    Conv[Float32] | Dense[Float32] | BatchNorm | Function | GlobalAverage | LayerNorm | PRelu | Relu | _Both
 )
 """The layers of float networks."""
 
