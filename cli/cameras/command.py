@@ -122,6 +122,8 @@ def _name(camera: Mapping[str, Any], taken: Container[str]) -> str:
 def _section(found: Sequence[Mapping[str, Any]], login: _Login) -> dict[str, str]:
     enough = [each for each in found if each["width"] >= ENOUGH]
     section = {"source": (enough[-1] if enough else found[0])["address"]}
+    if section["source"] != found[0]["address"]:
+        section["snapshot_source"] = found[0]["address"]
     if login.username is not None:
         section["username"] = login.username
     if login.password_file is not None:

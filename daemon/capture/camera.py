@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from edgemeta.daemon.capture.frame_filter import FrameFilter
+from edgemeta.daemon.capture.large_pictures import LargePictures
 from edgemeta.daemon.capture.liveness import ANOTHER_VIEW, RUNNING, Liveness
 from edgemeta.daemon.capture.load import APART, UNHURRIED, CameraLoad
 from edgemeta.daemon.capture.retry import Retry, RetryDelays
@@ -82,8 +83,12 @@ class Camera:
         on_fatal: Callable[[BaseException], None],
         load: CameraLoad = UNHURRIED,
         on_motion: Callable[[str, bool, int], None] | None = None,
+        pictures: LargePictures | None = None,
     ) -> None:
-        """Keep the parts. on_motion: called with the camera, whether there is motion, and since when (monotonic ns)."""
+        """Keep the parts. on_motion: called with the camera, whether there is motion, and since when (monotonic ns).
+
+        pictures: what is published of it, where that comes from another stream.
+        """
         self.name = name
         self._source = source
         self.max_fps = config.max_fps
@@ -94,6 +99,7 @@ class Camera:
         self._on_status = on_status
         self._load = load
         self._on_motion = on_motion
+        self.pictures = pictures
         self._motion: bool | None = None
         self._liveness = Liveness(config)
         self._last_error: str | None = None
@@ -128,6 +134,8 @@ class Camera:
     def stop(self) -> None:
         """Ask the thread to end; `join` waits for it."""
         self._stopping.set()
+        if self.pictures is not None:
+            self.pictures.stop()
 
     def join(self, timeout: float) -> None:
         """Wait for the thread to end; one that hangs in its source is abandoned."""

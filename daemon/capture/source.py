@@ -51,7 +51,7 @@ class SourceSpec:
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
     tls: how the certificate of a network camera is checked. transport: of the frames of `rtsp://`. decode: what decodes
-    a network stream.
+    a network stream. on_demand: whether that decodes only what is asked for.
     """
 
     address: SourceAddress
@@ -61,12 +61,22 @@ class SourceSpec:
     tls: CameraTlsConfig = field(default_factory=CameraTlsConfig)
     transport: Transport = "tcp"
     decode: Decode = "software"
+    on_demand: bool = False
 
     @classmethod
     def of(cls, camera: CameraConfig) -> "SourceSpec":
         """Return the keys of a camera that are about its source."""
         transport = camera.transport or "tcp"
         return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls, transport, camera.decode)
+
+    @classmethod
+    def of_pictures(cls, camera: CameraConfig) -> "SourceSpec | None":
+        """Return what gives the pictures to publish, where that is another stream than the classified one."""
+        if camera.snapshot_source is None:
+            return None
+        address = camera.snapshot_source.with_login(camera, camera.show_path)
+        transport = camera.transport or "tcp"
+        return cls(address, None, False, camera.frame_timeout, camera.tls, transport, camera.decode, on_demand=True)
 
     def target(self) -> Target:
         """Return what is opened, with the login as it is now. Raises SourceError."""
@@ -132,6 +142,18 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release everything; never blocks, never raises; a second call does nothing."""
+        ...
+
+
+class OnDemandSource(Source, Protocol):
+    """A source that decodes a frame where `read` asks for one, the newest; between those it is looked at."""
+
+    def open_stream(self) -> None:
+        """Wait until frames could be read. Raises SourceError."""
+        ...
+
+    def look(self, seconds: float = 0.0) -> None:
+        """See for some seconds whether the source has ended. Raises SourceError, SourceWaiting."""
         ...
 
 

@@ -130,20 +130,29 @@ class CameraTlsConfig(Section):
     )
 
 
+Source = Annotated[
+    SourceAddress,
+    PlainValidator(_address),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string"}),
+    Relative(SourceAddress.beside),
+]
+
+
 class CameraConfig(Section):
     """One camera."""
 
-    source: Annotated[
-        SourceAddress,
-        PlainValidator(_address),
-        PlainSerializer(str),
-        WithJsonSchema({"type": "string"}),
-        Relative(SourceAddress.beside),
-    ] = Field(
+    source: Source = Field(
         description="Where frames come from: `synthetic://`, an image, a folder of images, a video file, a V4L2 device "
         "(`0`, `/dev/video0` or `v4l2:///dev/video0`), a CSI camera (`csi://0`), a stream (`rtsp://`, `http://`, "
         "`rtmp://`, `udp://`), or a GStreamer pipeline (`gstreamer://`). Of a URL only scheme, host and port are ever "
         "shown."
+    )
+    snapshot_source: Source | None = Field(
+        default=None,
+        description="Another stream of the same view, `rtsp://` or `http://`, from which the pictures of `snapshots` "
+        "are taken, with the same login: mostly the large one, where `source` is the small one; null takes those that "
+        "are classified.",
     )
     transport: Transport | None = Field(
         default=None,
@@ -253,8 +262,9 @@ class CameraConfig(Section):
         keys = [*names, *passwords]
         if keys and self.source.scheme == "udp":
             raise ValueError(f"no `{keys[0]}`: udp:// has no login")
-        if keys and self.source.has_login:
-            raise ValueError(f"either a login in `source` or `{keys[0]}`")
+        for name, address in (("source", self.source), ("snapshot_source", self.snapshot_source)):
+            if keys and address is not None and address.has_login:
+                raise ValueError(f"either a login in `{name}` or `{keys[0]}`")
         if keys and not self.source.is_network and not self.source.names_login:
             raise ValueError(f"`{{password}}` in `source` where `{keys[0]}` has its place")
         if passwords and not names and not self.source.names_login:
@@ -265,6 +275,9 @@ class CameraConfig(Section):
     def _keys_of_streams(self) -> "CameraConfig":
         if self.transport is not None and self.source.scheme != "rtsp":
             raise ValueError("`transport` for a source `rtsp://` only")
+        pictures = self.snapshot_source
+        if pictures is not None and (not pictures.is_network or pictures.scheme == "udp"):
+            raise ValueError("`snapshot_source` rtsp://, rtmp:// or http://")
         if self.decode != "software" and not self.source.is_network:
             raise ValueError(f"`decode` for a network stream only, not `{self.decode}` here")
         return self

@@ -31,10 +31,15 @@ def with_boxes(pixels: Pixels, objects: Iterable[Fields]) -> Pixels:
     return drawn
 
 
-def crop_of(pixels: Pixels, box: Box) -> Pixels:
-    """Return a copy of an object's part of a picture, with a border where the picture has one. box: in pixels."""
+def crop_of(pixels: Pixels, box: Box, shape: tuple[int, ...]) -> Pixels:
+    """Return a copy of an object's part of a picture, with a border where the picture has one.
+
+    box: in pixels of a picture of this shape [H, W, ...], which may be another one of the same view.
+    """
     height, width = pixels.shape[:2]
-    left, top, right, bottom = _whole(box, height, width)
+    y, x = height / shape[0], width / shape[1]
+    x0, y0, x1, y1 = box
+    left, top, right, bottom = _whole((x0 * x, y0 * y, x1 * x, y1 * y), height, width)
     border = round(BORDER * max(right - left, bottom - top))
     return pixels[max(0, top - border) : bottom + border, max(0, left - border) : right + border].copy()
 

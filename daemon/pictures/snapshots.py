@@ -8,7 +8,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from edgemeta.daemon.capture.large_pictures import LargePictures
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.config.snapshots import SnapshotsConfig
@@ -30,6 +32,9 @@ log = logging.getLogger(__name__)
 EVENTS_PER_SECOND, BURST_NS = 1, 3 * NS
 """Pictures of events of one camera: on average, and the time for which unused ones are kept."""
 
+BETTER_EVERY_NS = NS
+"""Of objects that are kept already a better large picture is asked for so often at most: each must be decoded."""
+
 PACKET = 128
 """Bytes of a packet besides topic and payload, at most."""
 
@@ -48,7 +53,8 @@ class Picture:
 class Snapshots:
     """Makes and publishes the pictures of all cameras. Follows the connections of the link, in its thread.
 
-    keys_of: what the config says about a camera now. counters: of each camera.
+    keys_of: what the config says about a camera now. counters: of each camera. large_of: where its pictures come from,
+    if not from what is classified.
     """
 
     def __init__(
@@ -57,8 +63,12 @@ class Snapshots:
         publisher: Publisher,
         counters: Mapping[str, FrameCounters],
         on_fatal: Callable[[BaseException], None],
+        large_of: Callable[[str], LargePictures | None] = lambda _: None,
     ) -> None:
         self._keys_of = keys_of
+        self._large_of = large_of
+        self._asked_ns = dict.fromkeys(counters, 0)
+        self._seeing = threading.Lock()
         self._publisher = publisher
         self._counters = counters
         self._limits: BrokerLimits | None = None
@@ -75,17 +85,43 @@ class Snapshots:
     def offer(self, captured: CapturedFrame, result: FrameResult) -> None:
         """Take the pictures of a classified frame that are due. The worker's thread calls; it never waits for long."""
         keys, camera, now = self._keys_of(captured.camera), captured.camera, captured.frame.captured_ns
-        if keys.interval is not None and self._is_due(camera, now, round(keys.interval * NS)):
+        due = keys.interval is not None and self._is_due(camera, now, round(keys.interval * NS))
+        large = self._large_of(camera)
+        if large is not None and (keys.events or keys.interval is not None):
+            large.start()
+        if not keys.events:
+            self._subjects[camera].forget()
+            if not due:
+                return
+        make = partial(self._make, captured, result, keys, due)
+        is_asked = large is not None and (due or self._is_worth_asking(camera, now, result))
+        if large is None or (is_asked and not large.ask(make)):
+            make(None)
+
+    def _is_worth_asking(self, camera: str, now: int, result: FrameResult) -> bool:
+        """Whether a large picture is needed: for an event, for an object without one, or a better one after a while."""
+        needed = bool(result.updates.events) or self._subjects[camera].lacks(result.best_of)
+        if needed or (result.best_of and now - self._asked_ns[camera] >= BETTER_EVERY_NS):
+            self._asked_ns[camera] = now
+            return True
+        return False
+
+    def _make(
+        self, captured: CapturedFrame, result: FrameResult, keys: SnapshotsConfig, due: bool, large: Pixels | None
+    ) -> None:
+        """Take the pictures of a frame, from a large picture of the same moment where there is one."""
+        camera, now, small = captured.camera, captured.frame.captured_ns, captured.frame.pixels
+        pixels = small if large is None else large
+        if due:
             objects = list(result.fields["objects"] or ()) if keys.boxes else []
-            self._take(Picture(SNAPSHOT, camera, captured.frame.pixels, objects, keys))
+            self._take(Picture(SNAPSHOT, camera, pixels, objects, keys))
         if keys.events:
-            subject = self._subjects[camera].see(captured.frame.pixels, result)
+            with self._seeing:
+                subject = self._subjects[camera].see(pixels, result, small.shape)
             if subject is not None and not self._bursts[camera].wait_ns(now):
                 self._bursts[camera].take(now)
                 self._counters[camera].pictures_due += 1
                 self._take(Picture(CROP, camera, subject, [], keys))
-        else:
-            self._subjects[camera].forget()
 
     def stop(self, timeout: float) -> None:
         """Stop; what waits is dropped."""

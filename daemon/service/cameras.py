@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from edgemeta.daemon.capture.camera import Camera, CameraStatus
+from edgemeta.daemon.capture.large_pictures import LargePictures
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.capture.load import CameraLoad, Openings
 from edgemeta.daemon.messages.records import CameraState
@@ -126,8 +127,14 @@ class Cameras:
             is_behind=lambda: self.load.is_starved and self._frames.is_waiting(name),
             missed=self._counters[name].add_missed,
         )
-        source, on_motion = plan.sources[name], self._publish_motion
-        return Camera(name, config, source, deliver, self._changed, self._on_fatal, load, on_motion)
+        source, on_motion, large = plan.sources[name], self._publish_motion, plan.picture_sources.get(name)
+        pictures = None if large is None else LargePictures(name, config, large, self._on_fatal)
+        return Camera(name, config, source, deliver, self._changed, self._on_fatal, load, on_motion, pictures)
+
+    def pictures_of(self, name: str) -> LargePictures | None:
+        """Where the pictures of a camera come from, if not from what is classified."""
+        camera = self._cameras[name]
+        return camera.pictures if camera.delivers else None
 
     def _changed(self, name: str, status: CameraStatus) -> None:
         self._publish(name, self._with_refusal(name, status))

@@ -98,7 +98,8 @@ class Parts:
         self.worker = Worker(self.frames, self.pipelines, self.counters, self.frame_publisher.publish, on_fatal)
         self.worker.batch = config.batch
         self.snapshots = Snapshots(
-            lambda camera: self.in_use.plan.config.snapshots_of(camera), self.publisher, self.counters, on_fatal
+            lambda camera: self.in_use.plan.config.snapshots_of(camera),
+            *(self.publisher, self.counters, on_fatal, self.cameras.pictures_of),
         )
         self.link.listeners.append(self.snapshots)
         self.worker.frame_listeners.append(self.snapshots.offer)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from edgemeta.daemon.capture.source import Source, SourceError, SourceSpec
+from edgemeta.daemon.capture.source import OnDemandSource, Source, SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.capture.sources.stream.source import StreamSource
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.error_text import reason_of
@@ -54,7 +55,8 @@ class Plan:
 
     path: the config file. config: in effect: `base` with what the command `set` has set, `settings`. loaded_models: by
     camera, cameras may share one. names: models of `object_names`, by label. The owner of the plan closes them.
-    refused: reason why a model named by the config is not in use; None where all of them are.
+    refused: reason why a model named by the config is not in use; None where all of them are. picture_sources: where
+    the pictures to publish come from another stream.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class Plan:
     sources: dict[str, Source]
     names: dict[str, LoadedModel] = field(default_factory=dict)
     refused: str | None = None
+    picture_sources: Mapping[str, OnDemandSource] = field(default_factory=dict)
 
     def labels_of(self, camera: str) -> tuple[str, ...]:
         """Labels that messages of a camera may contain."""
@@ -224,6 +227,8 @@ def _plan(
         _check_token(config, problems)
     made = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
     sources = {name: source for name, source in made.items() if source is not None}
+    large = {name: SourceSpec.of_pictures(camera) for name, camera in config.cameras.items()}
+    picture_sources = {name: StreamSource(spec) for name, spec in large.items() if spec is not None}
     backend = None if "backend" in wrong else backend_of(config, problems)
     if backend is None:
         return None
@@ -236,7 +241,9 @@ def _plan(
             [*loaded_models.values(), *names.values()], but=[*reusable, *(running.names.values() if running else ())]
         )
         return None
-    return Plan(path, base, settings, config, digest(config), loaded_models, sources, names)
+    return Plan(
+        *(path, base, settings, config, digest(config), loaded_models, sources, names), picture_sources=picture_sources
+    )
 
 
 def _names(

@@ -125,6 +125,10 @@ state:
             "2: cameras.front: found a mapping, expected `transport` for a source `rtsp://` only",
         ),
         (
+            GOOD + "    snapshot_source: large.png\n",
+            "2: cameras.front: found a mapping, expected `snapshot_source` rtsp://, rtmp:// or http://",
+        ),
+        (
             GOOD + "    decode: cuda\n",
             "2: cameras.front: found a mapping, expected `decode` for a network stream only, not `cuda` here",
         ),

@@ -1,6 +1,9 @@
 """Pictures at a real broker: how often, how large, of what, retained or not, and dropped while it is away."""
 
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +146,64 @@ def test_an_event_s_picture_shows_its_best_object(
     green = [((each[..., 1] > 150) & (each[..., 2] < 130)).any() for each in drawn]
     assert True in green
     assert not green[-1]
+
+
+@pytest.fixture
+def large_picture() -> Iterator[str]:
+    """The snapshot address of a camera that shows the same view in blue, with twice as many rows as `squares_picture`.
+
+    A corner of it is white.
+    """
+    pixels = squares_picture({(5, 3): "red"}, 2 * CELL)[..., ::-1].copy()
+    pixels[:40, :40] = 255
+    jpeg = cv2.imencode(".jpg", pixels)[1].tobytes()
+
+    class Camera(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "image/jpeg")
+            self.send_header("Content-Length", str(len(jpeg)))
+            self.end_headers()
+            self.wfile.write(jpeg)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Camera)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/large.jpg"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.gate("6 s: a service with a broker, and a stream that opens")
+def test_pictures_come_from_the_large_stream_where_there_is_one(
+    broker: Any, subscriber: Any, write_config: Any, run_daemon: Any, tmp_path: Path, large_picture: str
+) -> None:
+    """Red squares are classified, blue ones published, twice as large; masks hold for both."""
+    save_square_detector(tmp_path / "squares.safetensors")
+    folder = tmp_path / "scenes"
+    folder.mkdir()
+    for number in range(120):
+        cv2.imwrite(str(folder / f"{number:03}.png"), squares_picture({(5, 3): "red"} if number >= 60 else {}, CELL))
+    yard = {"source": str(folder), "fps": 20, "snapshot_source": large_picture}
+    mask = {"privacy_masks": [[[0, 0], [0.1, 0], [0.1, 0.1], [0, 0.1]]]}
+    run_daemon(
+        write_config(
+            model="squares.safetensors",
+            mqtt=broker_keys(broker),
+            cameras={"yard": yard | mask},
+            snapshots={"interval": 0.5, "events": True, "boxes": True, "max_side": 4000},
+        )
+    )
+    pixels = decoded(subscriber.wait("yard/crop")[0].payload).astype(int)
+    middle = pixels[pixels.shape[0] // 2, pixels.shape[1] // 2]
+    assert middle[0] > 200
+    assert max(middle[1:]) < 60
+    assert 2 * CELL < pixels.shape[0] < 4 * CELL
+    whole = decoded(subscriber.on("yard/snapshot")[-1].payload).astype(int)
+    assert whole.shape == squares_picture({}, 2 * CELL).shape
+    assert whole[20, 20].max() < 60
 
 
 @pytest.mark.gate("3 s: a service with a broker")

@@ -26,7 +26,8 @@ class Request:
 
     timeout: seconds until an attempt to open counts as failed. wait_for_server: whether the server's answer to TCP is
     awaited first, with attempts so close that its return is noticed at once. transport: of RTSP, `tcp`, `udp` or
-    `multicast`. decode: `decode` of the config.
+    `multicast`. decode: `decode` of the config. on_demand: whether packets are decoded only where a picture of them
+    is asked for.
     """
 
     address: str
@@ -38,6 +39,7 @@ class Request:
     verify: bool = True
     transport: str = "tcp"
     decode: str = SOFTWARE
+    on_demand: bool = False
 
 
 @dataclass(frozen=True)

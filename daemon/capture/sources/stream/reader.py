@@ -3,6 +3,7 @@
 import array
 import contextlib
 import fcntl
+import math
 import mmap
 import os
 import socket
@@ -48,6 +49,12 @@ WAITING = 32_768
 """So many bytes in the kernel mean that packets wait; what has just come of the next one is less."""
 LONGEST_GROUP_NS = 4 * NS
 """Longest time from one key frame to the next in which to leave out packets: there is no picture meanwhile."""
+
+
+FRESH = 0.5
+"""Seconds after which the first answer of a snapshot address shows the past."""
+MOST_KEPT = 32 << 20
+"""Bytes of packets that are kept for a question at most: where key frames are rare all are decoded."""
 
 
 class CatchUp:
@@ -141,6 +148,8 @@ class Reader:
                 self._tell(Opened(stream.is_one_picture), stream.server)
                 if stream.is_one_picture:
                     self._poll(stream, request, log)
+                if request.on_demand:
+                    self._decode_when_asked(stream, log)
                 self._follow(stream, log)
             except ServiceEndedError:
                 raise
@@ -189,18 +198,47 @@ class Reader:
                 self._told_ns = time.monotonic_ns()
                 self._tell(NoKeyFrame())
 
+    def _decode_when_asked(self, stream: Stream, log: list[tuple[int, str, str]]) -> None:
+        """Keep the packets since the last key frame; for a question decode them, and answer with the last picture.
+
+        What was decoded is not kept, and what follows it goes on from there: no packet is decoded twice.
+        """
+        kept: list[VideoPacket] = []
+        size, begun = 0, False
+        for packet in stream.packets():
+            begun = begun or packet.is_keyframe
+            if packet.is_keyframe:
+                kept.clear()
+                size = 0
+            if begun:
+                kept.append(packet)
+                size += packet.size
+            self._look_for_question()
+            if kept and (self._asked or size > MOST_KEPT):
+                pictures = [picture for each in kept for picture in stream.decode(each)]
+                log.clear()
+                kept.clear()
+                size = 0
+                if self._asked and pictures:
+                    self._offer(pictures[-1], stream.damaged)
+            if stream.decoder.way != self._way:
+                self._name(stream)
+
     def _poll(self, stream: Stream, request: Request, log: list[tuple[int, str, str]]) -> None:
         """Answer each question with a new picture of a snapshot address. The first one is open already."""
-        damaged = 0
+        damaged, fresh_until = 0, time.monotonic() + FRESH
         while True:
             self._wait_for_question()
+            if time.monotonic() > fresh_until:
+                stream.close()
+                stream = Stream(request, log)
             pictures = [picture for packet in _until_end(stream) for picture in stream.decode(packet)]
             damaged += stream.damaged
             stream.close()
             log.clear()
             for picture in pictures[-1:]:
                 self._offer(picture, damaged)
-            stream = Stream(request, log)
+            fresh_until = -math.inf
 
     def _offer(self, picture: Decoded, damaged: int) -> None:
         """Give the picture to the service if it has asked for one."""

@@ -15,6 +15,7 @@ from edgemeta.daemon.capture.sources.stream.messages import (
     SOFTWARE,
     Decoder,
     Failed,
+    Message,
     NoKeyFrame,
     Opened,
     Picture,
@@ -76,14 +77,31 @@ class StreamSource:
             raise SourceError(f"{self._name} has no process of its own: {error.strerror or error}") from error
         self._unanswered = False
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
-        self._process.ask()
+        if not self._spec.on_demand:
+            self._process.ask()
+
+    def open_stream(self) -> None:
+        """Wait until the stream is open, without asking for a picture. Raises SourceError."""
+        deadline = Deadline(self._spec.timeout + OPENING_MARGIN)
+        while not self._opened:
+            self.look(deadline.left)
+            if not deadline.left:
+                raise SourceSilentError(f"{self._name} did not answer for {self._spec.timeout:g} s")
+
+    def look(self, seconds: float = 0.0) -> None:
+        """Take what the process says while no picture is asked for. Raises SourceError, SourceWaiting."""
+        try:
+            if self._process is not None and (message := self._process.receive(seconds)) is not None:
+                self._take(self._process, message)
+        except ProcessEndedError as error:
+            raise SourceError(f"{self._name} {error}") from error
 
     def read(self) -> Frame:
         """Return the next frame. Raises SourceError on failure or after the timeout, SourceWaiting for a key frame."""
         process = self._process
         if process is None:
             raise SourceError(f"{self._name} is not open")
-        if self._polled:
+        if self._polled or self._spec.on_demand:
             process.ask()
         try:
             picture = self._next_picture(process)
@@ -91,7 +109,7 @@ class StreamSource:
         except ProcessEndedError as error:
             self._breaks = self._breaks or self._decoder.way != SOFTWARE
             raise SourceError(f"{self._name} {error}") from error
-        if not self._polled:
+        if not (self._polled or self._spec.on_demand):
             process.ask()
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
         self._unanswered = False
@@ -109,7 +127,8 @@ class StreamSource:
         patience = spec.timeout / AWAKE.rate  # the process has no more of the processor than the service
         waits = self._unanswered and spec.address.scheme != "udp"  # which nothing answers
         address, decode = spec.address, SOFTWARE if self._breaks else spec.decode
-        return Request(text, address.host, address.port, patience, waits, ca_file, tls.verify, spec.transport, decode)
+        server = address.host, address.port, patience, waits, ca_file, tls.verify
+        return Request(text, *server, spec.transport, decode, spec.on_demand)
 
     def _login_changed(self) -> bool:
         """Whether the files or variables of the login give another one than at the last opening."""
@@ -124,25 +143,16 @@ class StreamSource:
         look_in = SILENT_AFTER
         while deadline.left:
             until_look = self._link.look_in if self._link is not None else look_in
-            match process.receive(min(look_in, until_look, deadline.left)):
-                case Picture() as picture:
-                    if self._watch is not None:
-                        self._watch.forget()
-                    if self._link is not None:
-                        self._link.came(picture.captured_ns)
-                    return picture
-                case Opened(polled=polled):
-                    self._follow(process, polled)
-                    deadline = Deadline(self._spec.timeout)
-                case Decoder() as decoder:
-                    self._note(decoder)
-                case NoKeyFrame():
-                    if not self._key_frame_by.left:
-                        raise SourceError(f"{self._name} gave no key frame for {KEY_FRAME_WITHIN:g} s")
-                    raise SourceWaiting("waiting for a key frame")
-                case Failed(reason, retry, unanswered):
-                    self._unanswered = unanswered
-                    raise SourceError(f"{self._name} {reason}", Retry(retry), self._login_changed)
+            message = process.receive(min(look_in, until_look, deadline.left))
+            if isinstance(message, Picture):
+                if self._watch is not None:
+                    self._watch.forget()
+                if self._link is not None:
+                    self._link.came(message.captured_ns)
+                return message
+            if isinstance(message, Opened):
+                deadline = Deadline(self._spec.timeout)
+            self._take(process, message)
             if self._link is not None and not self._link.look_in:
                 self._link.look()
                 continue
@@ -152,6 +162,21 @@ class StreamSource:
         self._unanswered = True
         what = "gave no frame" if self._opened else "did not answer"
         raise SourceSilentError(f"{self._name} {what} for {self._spec.timeout:g} s")
+
+    def _take(self, process: StreamProcess, message: Message | None) -> None:
+        """Follow what the process says beside pictures. Raises SourceError, SourceWaiting."""
+        match message:
+            case Opened(polled=polled):
+                self._follow(process, polled)
+            case Decoder() as decoder:
+                self._note(decoder)
+            case NoKeyFrame():
+                if not self._key_frame_by.left:
+                    raise SourceError(f"{self._name} gave no key frame for {KEY_FRAME_WITHIN:g} s")
+                raise SourceWaiting("waiting for a key frame")
+            case Failed(reason, retry, unanswered):
+                self._unanswered = unanswered
+                raise SourceError(f"{self._name} {reason}", Retry(retry), self._login_changed)
 
     def _follow(self, process: StreamProcess, polled: bool) -> None:
         """Note that the stream is open. Raises SourceError if the config expects a snapshot address."""

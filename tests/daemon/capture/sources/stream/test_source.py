@@ -236,6 +236,9 @@ def test_a_snapshot_address_is_asked_for_pictures(answers: tuple[str, list[str]]
     for _ in range(5):
         assert source.read().pixels.shape == (48, 64, 3)
     assert source.interval_ns == 500_000_000
+    asked = len(requests)
+    time.sleep(0.3)
+    assert len(requests) == asked  # not before a picture is due: it would show the past
     assert len(requests) in (5, 6)
     source.close()
 

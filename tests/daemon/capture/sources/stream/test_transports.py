@@ -3,6 +3,7 @@
 import itertools
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -14,6 +15,7 @@ import pytest
 
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
+from edgemeta.daemon.capture.sources.stream.source import StreamSource
 from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.source_address import SourceAddress
 from tests.daemon.capture.sources.stream.rtmp_server import RATE, rtmp_server
@@ -65,6 +67,25 @@ def test_mpeg_ts_over_udp(free_port: Callable[[], int]) -> None:
     port = free_port()
     with sent(f"udp://127.0.0.1:{port}?pkt_size=1316"):
         assert shape_of(f"udp://127.0.0.1:{port}") == (48, 64, 3)
+
+
+def test_a_picture_on_demand_is_the_newest_one(free_port: Callable[[], int]) -> None:
+    """Between two questions nothing is decoded, and the second answer is as new as the question."""
+    address = f"udp://127.0.0.1:{free_port()}"
+    source = StreamSource(SourceSpec(SourceAddress(address), timeout=20, on_demand=True))
+    with sent(address), closing(source):
+        source.open()
+        source.open_stream()
+        first = source.read()
+        began = time.monotonic()
+        while time.monotonic() - began < 1.5:
+            source.look(0.1)
+        second = source.read()
+    assert first.stream_ns is not None
+    assert second.stream_ns is not None
+    passed = (second.captured_ns - first.captured_ns) / 1e9
+    assert (second.stream_ns - first.stream_ns) / 1e9 == pytest.approx(passed, abs=0.5)
+    assert first.skipped == second.skipped == 0
 
 
 def test_rtmp() -> None:
