@@ -60,6 +60,8 @@ def _level_line(model: Model, level: DetectionLevel) -> str:
     parts = (
         [f"classes {level.classes}"] if level.boxes is None else [f"boxes {level.boxes}", f"classes {level.classes}"]
     )
+    if level.sizes is not None:
+        parts.append(f"sizes {level.sizes}")
     if level.objectness is not None:
         parts.append(f"objectness {level.objectness}")
     if level.extras is not None:

@@ -71,7 +71,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
         "powers": [1.0, 1.0],
         "extras": None,
     },
-    DetectionLevel: {"objectness": None, "anchors": [], "stride": None, "extras": None},
+    DetectionLevel: {"objectness": None, "anchors": [], "stride": None, "extras": None, "sizes": None},
     Model: {"self_test": None},
     MultiLabel: {"score_threshold": 0.5},
     Preprocessing: {"fill": [0], "align": "center"},

@@ -220,8 +220,12 @@ def _prove_level(level: DetectionLevel, task: Detection, shapes: Mapping[str, Sh
     require(all(0 < side <= MAX_PIXELS for side in stride), "a level's stride is not above 0 and at most 1e6")
     height, width, _ = shapes[level.boxes or level.classes]
     box = 4 * task.bins if task.decoding == "yolov8" else 4
+    has_boxes = level.boxes is not None and box == 4
+    require(level.sizes is None or has_boxes, "a level has sizes beside boxes that are not of 4 numbers")
+    sizes = 0 if level.sizes is None else 2
     expected = {
-        level.boxes: box * anchors,
+        level.boxes: (box - sizes) * anchors,
+        level.sizes: sizes * anchors,
         level.classes: (len(task.labels) + task.background) * anchors,
         level.objectness: anchors,
         level.extras: extras * anchors,

@@ -112,6 +112,7 @@ class DetectionLevel:
     boxes: name of the output (H, W, 4 A), or (H, W, 4 bins A) for "yolov8"; None for "cells". objectness: of the output
     (H, W, A), or None. classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
     extras: of the output (H, W, A E) with what belongs to an object beside its box (`Detection.extras`), or None.
+    sizes: of the output (H, W, 2 A) with the last two of the four numbers of a box, `boxes` then having the first two.
     anchors: width and height of each anchor in pixels of the input; empty: one with the sides of the stride.
     stride: (sx, sy), pixels of the input from one cell to the next; None: the input's width and height divided by the
     grid's.
@@ -123,11 +124,13 @@ class DetectionLevel:
     anchors: tuple[tuple[float, float], ...] = ()
     stride: tuple[float, float] | None = None
     extras: str | None = None
+    sizes: str | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Its outputs: boxes, objectness, classes, extras."""
-        return tuple(name for name in (self.boxes, self.objectness, self.classes, self.extras) if name is not None)
+        """Its outputs: boxes, objectness, classes, extras, sizes."""
+        every = (self.boxes, self.objectness, self.classes, self.extras, self.sizes)
+        return tuple(name for name in every if name is not None)
 
 
 @dataclass(frozen=True)

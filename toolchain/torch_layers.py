@@ -250,7 +250,7 @@ def _function(layer: Function, x: Tensor) -> Tensor:
 
 
 def _resized(x: Tensor, layer: ResizeBilinear, axis: int) -> Tensor:
-    places = bilinear_places(x.shape[axis], layer.output.shape[axis - 2], layer.coordinates)
+    places = bilinear_places(int(x.shape[axis]), layer.output.shape[axis - 2], layer.coordinates)
     lower = np.array([floor(place) for place in places])
     share = np.array([float(place - floor(place)) for place in places])
     return between(x, axis, lower, np.minimum(lower + 1, x.shape[axis] - 1), (1 - share, share))

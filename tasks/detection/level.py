@@ -29,7 +29,9 @@ class Level:
 
     def __init__(self, model: Model, task: Detection, level: DetectionLevel, thresholds: Float64) -> None:
         self.classes = Output(model, level.classes, len(task.labels) + task.background)
-        self.boxes = Output(model, level.boxes, width_of(task)) if level.boxes else None
+        self.sizes = Output(model, level.sizes, 2) if level.sizes else None
+        width = width_of(task) - (2 if level.sizes else 0)
+        self.boxes = Output(model, level.boxes, width) if level.boxes else None
         self.objectness = Output(model, level.objectness, 1) if level.objectness else None
         height, width, _ = model.output_types[self.classes.position].shape
         self.cells = cells_of(level, (height, width), model.input.shape[:2])
@@ -56,10 +58,10 @@ class Level:
 
     def numbers(self, outputs: Outputs, rows: Indices) -> Float64:
         """The box numbers [n, `width_of`] of these rows."""
-        if self.boxes is None:
-            return np.empty((len(rows), 0))
-        integers = self.boxes.rows(outputs[self.boxes.position])
-        return self.boxes.numbers(integers[rows], rows)
+        parts = [
+            each.numbers(each.rows(outputs[each.position])[rows], rows) for each in (self.boxes, self.sizes) if each
+        ]
+        return np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0))
 
     def softmax_candidates(self, outputs: Outputs) -> Candidates:
         """Rows that may score enough, the best label of each, its score by softmax.

@@ -191,9 +191,7 @@ def _detection(
     if not named and labels == _numbered(len(COCO)):
         labels, named = COCO, ["its 80 labels, of which nothing gives the names, are called as those of COCO"]
     try:
-        if imported.quantized and any(part.beside for level in heads.levels for part in level.parts):
-            raise HeadError("shifts and sizes are in two tensors of integers with scales of their own, expected one")
-        meant = detection(heads, imported.layers, names, labels, settings)
+        meant = detection(heads, imported.layers, names, labels, settings, is_integer=bool(imported.quantized))
     except HeadError as error:
         raise ImportedFileError(f"{path}: {error}") from None
     note = f"what follows the {len(names)} last convolutions is left out"

@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 from benchmarks.topologies import Network
-from edgemeta.model.graph import FloatModel
+from edgemeta.model import reference
+from edgemeta.model.file import parse
+from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.tasks import Detection
+from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.families import FAMILIES
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
+from edgemeta.toolchain.importer.import_network import import_network
+from tests.toolchain.importer.qdq_steps import quantized
 from tests.toolchain.importer.test_families import (
     LABELS,
     SIDE,
@@ -24,6 +29,7 @@ from tests.toolchain.importer.test_families import (
     number,
     numbers,
     rows,
+    written,
 )
 from tests.toolchain.importer.views import expected
 
@@ -234,6 +240,31 @@ def test_center_net_as_upstream_decodes_it(tmp_path: Path) -> None:
     centre = cells((4,), 0.0)[0] + shift
     np.testing.assert_allclose(boxes, 4 * np.concatenate([centre - size / 2, centre + size / 2], 1), atol=1e-3)
     np.testing.assert_allclose(scores, heat, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the quantizer, about its own future
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+def test_shifts_and_sizes_of_integers_keep_their_scales(kind: str, tmp_path: Path) -> None:
+    """CenterNet in integers: the objects are those of ONNX Runtime's outputs by upstream's formula."""
+    path = quantized(written(tmp_path, raw((4,), LABELS, 2, 2, sigmoids=(0,))), kind)
+    model = import_network(path, tmp_path / "int8.safetensors", {"mean": (128.0,), "deviation": (32.0,)}).model
+    assert isinstance(model, Model)
+    assert isinstance(model.task, Detection)
+    assert model.task.levels[0].sizes is not None
+    assert parse((tmp_path / "int8.safetensors").read_bytes(), path).task == model.task
+    pixels = np.rint(image_of() * 255)
+    integers = model.preprocessing.table[0][pixels.astype(np.uint8).transpose(0, 2, 3, 1)]
+    outputs = reference.run(model, integers)
+    objects = Detector(model, dict.fromkeys(model.task.labels, 0.3)).objects(tuple(each[0] for each in outputs))
+    heat, size, shift = (
+        each[0].reshape(each.shape[1], -1).T for each in expected(path, ((pixels - 128) / 32).astype(np.float32))
+    )
+    centre = cells((4,), 0.0)[0] + shift
+    wanted = np.clip(4 * np.concatenate([centre - size / 2, centre + size / 2], 1), 0, SIDE)
+    assert objects
+    for each in objects:
+        off = np.abs(wanted - each.box).max(1) + np.abs(heat.max(1) - each.score)
+        assert off.min() < 0.1
 
 
 def test_center_face_as_upstream_decodes_it(tmp_path: Path) -> None:

@@ -23,11 +23,18 @@ class Meant:
 
 
 def detection(
-    heads: Heads, layers: Sequence[FloatLayer], names: dict[str, str], labels: tuple[str, ...], settings: TaskSettings
+    heads: Heads,
+    layers: Sequence[FloatLayer],
+    names: dict[str, str],
+    labels: tuple[str, ...],
+    settings: TaskSettings,
+    *,
+    is_integer: bool = False,
 ) -> Meant:
     """The layers, with joined convolutions split exactly by output channel, and the task.
 
-    names: the layer that makes each tensor of the file. Raises HeadError.
+    names: the layer that makes each tensor of the file. is_integer: two tensors that one output would join have scales
+    of their own, so they stay apart. Raises HeadError.
     """
     by_name = {layer.name: layer for layer in layers}
     uses = Counter(part.end.tensor for level in heads.levels for part in level.parts)
@@ -39,7 +46,7 @@ def detection(
     def output(part: Part, what: str) -> str:
         """The layer that gives a part; its convolution, and the activation that the file has behind it, are split."""
         whole = by_name[names[part.end.tensor]]
-        if part.beside is not None:
+        if part.beside is not None and not is_integer:
             joined.append(Concat(f"{whole.name}.{what}", (whole.name, names[part.beside.tensor])))
             return joined[-1].name
         if part.channels is None:
@@ -67,6 +74,7 @@ def detection(
             anchors=level.anchors,
             stride=level.stride,
             extras=output(level.extras, "extras") if level.extras else None,
+            sizes=names[level.boxes.beside.tensor] if is_integer and level.boxes and level.boxes.beside else None,
         )
         for level in heads.levels
     )
@@ -97,6 +105,7 @@ def renamed(task: Detection, names: Mapping[str, str]) -> Detection:
             classes=names[level.classes],
             objectness=level.objectness and names[level.objectness],
             extras=level.extras and names[level.extras],
+            sizes=level.sizes and names[level.sizes],
         )
         for level in task.levels
     )
