@@ -22,11 +22,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edgemeta.cli.demo.service import DEVICE, DemoError, DemoService, write_config
 from edgemeta.cli.demo.tally import Arrival, Tally, Truth
 from edgemeta.cli.demo.view import View
+from edgemeta.cli.options import load_model
 from edgemeta.daemon.capture.source import SourceSpec
 from edgemeta.daemon.capture.sources.registry import kind_of, make_source
 from edgemeta.daemon.capture.sources.synthetic import PHOTOGRAPHS, show_of
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.daemon.messages.records import OFFLINE, CameraState
+from edgemeta.model.zoo import DEFAULT
 from edgemeta.plugins.drawn.show import Show
 
 BASE = "edgemeta"
@@ -174,14 +176,13 @@ def run_demo(
     """Run the whole demo and return the subscriber's tally; `seconds` 0: until Ctrl-C.
 
     The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
-    for none. `model` is the name or path of a model, None for the default, whose labels are those of the synthetic
-    source. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo cannot
-    run.
+    for none. `model` is the name or path of a model, None for the default. Raises SourceError for an address that
+    cannot be understood and DemoError where a part of the demo cannot run.
     """
     make_source(SourceSpec(source))
     if page is not None:
         check_free(page)
-    tally = Tally(truth_of(show_for(source)) if model is None or has_photographs_in(source) else None)
+    tally = Tally(truth_of(known_show(source, model)))
     with (
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
@@ -213,9 +214,11 @@ def show_for(source: SourceAddress) -> Show | None:
     return show_of(source) if kind_of(source) == "synthetic" else None
 
 
-def has_photographs_in(source: SourceAddress) -> bool:
-    """Whether a source shows photographs, whose labels many detections know."""
-    return kind_of(source) == "synthetic" and f"show={PHOTOGRAPHS}" in source.written
+def known_show(source: SourceAddress, model: str | None) -> Show | None:
+    """The show behind a synthetic source if the model knows all its labels; drawn scenes only with the default."""
+    show = show_for(source)
+    is_asked = model is None or f"show={PHOTOGRAPHS}" in source.written
+    return show if show and is_asked and show.labels <= set(load_model(model or DEFAULT).labels) else None
 
 
 def truth_of(show: Show | None) -> Truth | None:

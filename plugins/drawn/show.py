@@ -98,6 +98,11 @@ class Show:
         grain = np.random.default_rng(self._seed).normal(0, GRAIN, (2 * HEIGHT, 2 * WIDTH, 1))
         return np.repeat(np.round(grain), 3, axis=2).astype(np.int16)
 
+    @property
+    def labels(self) -> set[str]:
+        """What its scenes show."""
+        return {scene.label for scene in self._scenes}
+
     def truth(self, number: int) -> str:
         """Name what frame `number` (from 0) shows."""
         return self._scenes[number // self._frames_per_scene % len(self._scenes)].label

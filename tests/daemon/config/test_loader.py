@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.loader import ConfigError, ConfigFile
+from edgemeta.model.zoo import DEFAULT
 
 GOOD = "cameras:\n  front:\n    source: synthetic://\n"
 
@@ -33,7 +34,7 @@ def test_the_smallest_config_has_the_documented_defaults(tmp_path: Path) -> None
     config, problems = ConfigFile(path, Config).validate()
     assert problems == []
     assert config is not None
-    assert config.model == "resnet8-cifar10"
+    assert config.model == DEFAULT
     assert config.mqtt.port == 1883
     assert config.cameras["front"].frame_timeout == 5.0
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from edgemeta.cli.service import run
 from edgemeta.daemon.messages.channels import ANSWER, CHANNELS, SWAP
-from edgemeta.model.zoo import find
+from edgemeta.model.zoo import DEFAULT, find
 from tests.daemon.conftest import assert_every_frame_accounted_for, broker_keys
 
 SCHEMAS = {"reload": "answer"}
@@ -216,8 +216,8 @@ def test_the_shipped_config_runs_the_shipped_model(
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
     run_daemon(tmp_path / "c.yaml")
     frame = subscriber.wait("front/frame", 5)[-1].json
-    assert frame["model"]["name"] == "resnet8-cifar10"
-    assert frame["model"]["sha256"] == hashlib.sha256(find("resnet8-cifar10").read_bytes()).hexdigest()
+    assert frame["model"]["name"] == DEFAULT
+    assert frame["model"]["sha256"] == hashlib.sha256(find(DEFAULT).read_bytes()).hexdigest()
 
 
 def test_an_unexpected_error_ends_the_service_with_a_traceback(
