@@ -59,44 +59,23 @@ class StateReporter:
 
 
 def _state(frame: Fields, tracked: Tracked) -> StateMessage:
-    return StateMessage(
-        device=frame["device"],
-        boot=frame["boot"],
-        camera=frame["camera"],
-        state=tracked.state,
-        unknown=tracked.unknown,
-        counts=tracked.counts,
-        zones=tracked.zones,
-        previous=tracked.previous,
-        sequence=frame["sequence"],
-        since=frame["captured"],
-        clock_synchronized=frame["clock_synchronized"],
-    )
+    same = {name: getattr(tracked, name) for name in ("state", "unknown", "counts", "zones", "previous")}
+    return StateMessage(**_where(frame), since=frame["captured"], **same)
 
 
 def _event(frame: Fields, event: Event, clock: Clock) -> EventMessage:
+    same = {name: value for name, value in vars(event).items() if name not in ("object", "lasted_ns")}
     return EventMessage(
-        device=frame["device"],
-        boot=frame["boot"],
-        camera=frame["camera"],
-        kind=event.kind,
-        change=event.change,
-        object=None if event.object is None else _object(event.object, clock),
-        label=event.label,
-        zone=event.zone,
-        line=event.line,
-        direction=event.direction,
-        count=event.count,
-        previous_count=event.previous_count,
-        state=event.state,
-        unknown=event.unknown,
-        previous=event.previous,
-        score=event.score,
-        lasted_s=None if event.lasted_ns is None else round(event.lasted_ns / NS, 3),
-        sequence=frame["sequence"],
+        **_where(frame),
+        **same,
         captured=frame["captured"],
-        clock_synchronized=frame["clock_synchronized"],
+        object=None if event.object is None else _object(event.object, clock),
+        lasted_s=None if event.lasted_ns is None else round(event.lasted_ns / NS, 3),
     )
+
+
+def _where(frame: Fields) -> Fields:
+    return {name: frame[name] for name in ("device", "boot", "camera", "sequence", "clock_synchronized")}
 
 
 def _object(followed: Fields, clock: Clock) -> FollowedObject:

@@ -73,16 +73,15 @@ FAINT_MS = 1000
 class Track:
     """An object. id: None until it is confirmed; the label is then that of the greatest sum of scores, and stays.
 
-    began_ms, seen_ms: time of its first and its last box. box, score: of that last box. place: of that box among those
-    of its frame. frames: how many frames there were since it began. missed: the same since its last box. first: its
-    first box. strong, elsewhere, strong_scores: how many strong boxes it had until it was confirmed, how many of them
-    were away from the first, and the sum of their scores.
+    box, score, seen_ms: those of its last box, and its time. place: of that box among those of its frame. frames: how
+    many frames there were since it began. missed: the same since its last box. first: its first box. strong, elsewhere,
+    strong_scores: how many strong boxes it had until it was confirmed, how many of them were away from the first, and
+    the sum of their scores.
     """
 
     box: Box
     score: int
     label: str
-    began_ms: int
     seen_ms: int
     place: int
     id: int | None = None
@@ -236,7 +235,7 @@ class ObjectTracker:
             return
         for n in new:
             box, label, score, _ = seen[n]
-            self._tracks.append(Track(box, score, label, time_ms, time_ms, order[n]))
+            self._tracks.append(Track(box, score, label, time_ms, order[n]))
         self._motion.add(corners[new], time_ms)
 
 

@@ -192,4 +192,3 @@ def test_no_id_is_given_twice_and_every_begin_has_one_end(frames: list[tuple[lis
     assert sorted(ended, key=str) == sorted(began, key=str)
     place = {track: number for number, step in enumerate(steps) for track in step.began}
     assert all(place[track] < number for number, step in enumerate(steps) for track in step.ended)
-    assert all(track.began_ms <= track.seen_ms for step in steps for track in step.ended)

@@ -74,21 +74,21 @@ def _text_of(path: Path) -> Path | None:
 
 def _boxes(path: Path, labels: tuple[str, ...]) -> Iterator[Box]:
     for place, line in enumerate(read_text(path).splitlines(), 1):
-        words = line.split()
-        if not words:
+        fields = line.split()
+        if not fields:
             continue
-        values = [number(word, f"line {place}", path) for word in words]
-        label, numbers = values[0], values[1:]
+        label, *numbers = (number(each, f"line {place}", path) for each in fields)
         if label not in range(len(labels)):
-            raise DataError(f"{path}: line {place} is of class {words[0]}, expected 0..{len(labels) - 1}")
+            raise DataError(f"{path}: line {place} is of class {fields[0]}, expected 0..{len(labels) - 1}")
         if len(numbers) == 4:
             x, y, width, height = numbers
             box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         elif len(numbers) >= 6 and len(numbers) % 2 == 0:
-            box = (min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2]))
+            columns, rows = numbers[::2], numbers[1::2]
+            box = (min(columns), min(rows), max(columns), max(rows))
         else:
             raise DataError(
-                f"{path}: line {place} has {len(words)} numbers, expected class x y width height, or an outline"
+                f"{path}: line {place} has {len(fields)} numbers, expected class x y width height, or an outline"
             )
         if min(box) < -0.5 or max(box) > 1.5:
             raise DataError(f"{path}: line {place} is {line[:60]!r}, expected fractions 0..1 of the picture")
