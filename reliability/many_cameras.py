@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 import paho.mqtt.client as paho
@@ -90,6 +91,31 @@ class Clip:
         self._ended.set()
 
 
+class Sent:
+    """Counts the packets that the camera sends, by a client that decodes nothing.
+
+    A busy machine makes the camera, too, send fewer frames than it is given, and those are not the service's loss.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.packets, self._ended = 0, threading.Event()
+        self._container = av.open(address, timeout=60, options={"rtsp_transport": "tcp"})
+        self._thread = threading.Thread(target=self._count)
+        self._thread.start()
+
+    def _count(self) -> None:
+        for _ in self._container.demux(video=0):
+            self.packets += 1
+            if self._ended.is_set():
+                break
+        self._container.close()
+
+    def close(self) -> None:
+        """End the counting, with the next packet."""
+        self._ended.set()
+        self._thread.join()
+
+
 class Watch:
     """Counts frame messages of each camera, and takes the age of snapshots, from `begin` on."""
 
@@ -157,7 +183,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     keys |= {"cameras": {name: {"source": camera.address} for name in names}, "mqtt": {"keepalive": 30}}
     keys |= {"backend": {"options": {"threads": options.threads}}} if options.threads else {}
     rig = System(folder, DEVICE, keys)
-    clip = watch = None
+    clip = watch = sent = None
     try:
         camera.start(width, height)
         clip = Clip(options.clip, (width, height), options.fps, camera)
@@ -169,14 +195,16 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             wait_until(lambda: len(watch.frames) >= options.cameras * options.least, "frames of the cameras", 120)
         except RigError as error:
             raise SystemExit(f"{error}; the service's log:\n{rig.log.read_text('utf-8')[-4000:]}") from None
+        sent = Sent(camera.address)
         time.sleep(SETTLES_S)
         watch.begin()
+        sent_before = sent.packets
         before, at = used(service.process.pid), time.monotonic()
         time.sleep(options.seconds)
         after, frames, ages = used(service.process.pid), dict(watch.frames), np.array(watch.ages)
-        lasted = time.monotonic() - at
+        lasted, packets = time.monotonic() - at, sent.packets - sent_before
     finally:
-        for part in (watch, clip, rig):
+        for part in (watch, sent, clip, rig):
             if part is not None:
                 part.close()
         camera.kill()
@@ -187,6 +215,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "fps": options.fps,
         "model": load(options.model).digest[:12],
         "frames_due": round(options.cameras * options.fps * lasted),
+        "frames_sent": options.cameras * packets,
         "frames": sum(counts),
         "least_of_most": round(min(counts) / max(1, max(counts)), 2),
         "age_ms": {name: round(float(np.percentile(ages, share))) for name, share in (("p50", 50), ("p99", 99))},
@@ -201,13 +230,14 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def table(runs: list[dict[str, Any]]) -> str:
     """Markdown of all runs."""
     lines = [
-        "| cameras | frames due | processed | least of most | age p50, p99 | memory | threads | cores | overloaded |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| cameras | due | sent | processed | least / most | age p50, p99 | memory | threads | cores | overloaded |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
         ages, after = run["age_ms"], run["overloaded_after_s"]
         lines.append(
-            f"| {run['cameras']} x {run['size']} at {run['fps']} | {run['frames_due']} | {run['frames']} "
+            f"| {run['cameras']} x {run['size']} at {run['fps']} | {run['frames_due']} "
+            f"| {run.get('frames_sent', '-')} | {run['frames']} "
             f"| {run['least_of_most']} | {ages['p50']}, {ages['p99']} ms | {run['megabytes']} MB | {run['threads']} "
             f"| {run['cores']} | {'no' if after is None else f'after {after:g} s'} |"
         )

@@ -11,8 +11,9 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 FIRST_TO_END = "800"
 """Of 1000: where memory is short the kernel ends a stream's process before the service."""
-NICE = 5
-"""Decoding leaves the processor to the service, which takes a picture of each camera in turn."""
+NICE, BACKGROUND = 5, 10
+"""Decoding leaves the processor to the service, which takes a picture of each camera in turn; but it never becomes what
+background work is, whose niceness is 10 or more: beside that at the same niceness it would starve."""
 
 SPARE_BYTES = 192 << 20
 PIXEL_BYTES = 16
@@ -30,7 +31,7 @@ def end_with_parent(parent: int) -> None:
 def give_way() -> None:
     """Take the processor after the service, and be ended before it. A sandbox may forbid either."""
     with contextlib.suppress(OSError):
-        os.nice(NICE)
+        os.nice(max(0, min(NICE, BACKGROUND - 1 - os.nice(0))))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(FIRST_TO_END)
 
