@@ -32,7 +32,7 @@ from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering, assemble
 from edgemeta.toolchain.quantize.parallel import for_each, processors
 from edgemeta.toolchain.quantize.run import integer_session
-from edgemeta.toolchain.quantize.weights import LayerWeights
+from edgemeta.toolchain.quantize.weights import LayerWeights, rounded_to
 
 _RIDGE, _FEW, _FLOOR = 0.3, 30.0, 3e-5
 """Of the variance of each input; of it, for as many windows as a window has elements; of the mean variance."""
@@ -145,6 +145,10 @@ def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:
     fitted = network.weights
     weight, _ = fitted.real(block.name)
     sums = _sums(network, block, wanted)
+    if rounded_to(weight) is not None:  # other weights would be rounded once more
+        network.builder.layers(block)
+        fitted.correct(block.name, sums.bias(fitted.rounded(block.name)))
+        return
     level = np.trace(sums.covariance, axis1=1, axis2=2) / sums.covariance.shape[1]
     if not (np.isfinite(level).all() and (level > 0).all()):
         return

@@ -14,6 +14,8 @@ Scales = NDArray[np.float64]
 
 _FRACTIONS = np.linspace(0.5, 1.0, 51)
 _FRACTIONS_OF_FEW_BITS = np.linspace(0.2, 1.0, 81)
+_MOST_LEVELS, _OFF = 256, 0.02
+"""Magnitudes of weights of 8 bits with a zero point; how far they may be from a multiple, in steps."""
 _BLOCK = 1 << 20
 """Weights that are tried at a time."""
 
@@ -90,7 +92,10 @@ def magnitude(weight: Float32) -> NDArray[np.float64]:
 
 
 def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:
-    """The scales [O] or [1] of least mean square error for weights [O, ...] as integers of so many bits."""
+    """The scales [O] or [1] of least mean square error for weights [O, ...] as integers of so many bits.
+
+    Weights that were rounded before, all of them to multiples of one step, keep it where it can hold them.
+    """
     top = (1 << (bits - 1)) - 1
     rows = weight.reshape(len(weight), -1)
     greatest = np.abs(rows).max(1).astype(np.float64)
@@ -102,7 +107,19 @@ def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:
         off = _square_errors(rows, full * fraction, top)
         off = off if per_channel else off.sum(keepdims=True)
         best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
-    return best
+    step = rounded_to(rows)
+    return best if step is None else np.where(greatest <= (top + 0.5) * step, step, best)
+
+
+def rounded_to(weight: Float32) -> float | None:
+    """The step of which all weights [O, ...] are multiples, at most 255 of it; None if they were not rounded before."""
+    levels = np.unique(np.abs(weight)).astype(np.float64)
+    if not 4 <= len(levels) <= _MOST_LEVELS:
+        return None
+    step = float(np.diff(levels).min())
+    step = float(levels[-1] / max(1, round(levels[-1] / step)))
+    is_whole = np.abs(levels / step - np.round(levels / step)).max() < _OFF
+    return step if is_whole and levels[-1] < _MOST_LEVELS * step else None
 
 
 def rounded(weight: Float32, scale: Scales, feedback: Feedback | None, bits: int = 8) -> FixedWeights:

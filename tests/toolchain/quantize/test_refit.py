@@ -1,5 +1,6 @@
 """The refit: a layer whose inputs are coarse is brought nearer to the float network, and nothing else is changed."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,3 +63,20 @@ def test_the_refit_is_the_same_each_time(images: Any) -> None:
 @pytest.mark.parametrize(("shape", "count"), [((32, 32, 16), 32), ((1024, 1024, 8), 8), ((4096, 4096, 64), 4)])
 def test_large_networks_are_fitted_to_fewer_images(shape: tuple[int, int, int], count: int) -> None:
     assert images_for_refit([(1, 1, 10), shape]) == count
+
+
+def test_weights_that_were_rounded_before_stay_and_the_bias_is_fitted(images: Any) -> None:
+    model = lopsided()
+    layers = tuple(
+        replace(layer, weights=(np.round(layer.weights * 40) / 40).astype(np.float32)) if layer.name == "b" else layer
+        for layer in model.layers
+    )
+    model = replace(model, layers=layers)
+    prepared = Prepared(model, images(model), Events())
+    plain = Choice("minmax", "multiplier")
+    (fitted,) = prepared.refit(plain)
+    before, after = (
+        {layer.name: layer for layer in prepared.builder(each).build().layers}["b"] for each in (plain, fitted)
+    )
+    assert (before.weights.values == after.weights.values).all()
+    assert (before.bias != after.bias).any()

@@ -4,7 +4,7 @@ import numpy as np
 
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded
+from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded, rounded_to
 
 
 def weights_of(weight: np.ndarray) -> LayerWeights:
@@ -52,3 +52,18 @@ def test_integers_are_computed_once_for_a_scale() -> None:
 def test_halves_are_rounded_up() -> None:
     weight = np.array([[0.5, 1.5, 2.5, -0.5, -1.5, -2.5]], np.float32)
     assert rounded(weight, np.ones(1), None).values.tolist() == [[1, 2, 3, 0, -1, -2]]
+
+
+def test_weights_that_were_rounded_before_are_exact_whatever_the_channel_holds() -> None:
+    rng = np.random.default_rng(8)
+    integers = rng.integers(-100, 101, (12, 40)) // 3 ** rng.integers(0, 4, (12, 1))
+    integers[0, 0] = 200  # a zero point makes room for more than 127: this channel is rounded once more
+    weight = (integers * 0.0123).astype(np.float32)
+    step = rounded_to(weight)
+    assert step is not None
+    np.testing.assert_allclose(step, 0.0123, rtol=1e-6)
+    scale = best_scales(weight, per_channel=True)
+    np.testing.assert_array_equal(rounded(weight, scale, None).values[1:], integers[1:])
+    assert scale[0] > step
+    assert rounded_to(rng.normal(0, 1, (4, 9)).astype(np.float32)) is None
+    assert rounded_to(np.zeros((4, 9), np.float32)) is None
