@@ -172,4 +172,51 @@ def _axes(matcher: _Matcher, node: Node) -> tuple[int, ...] | None:
     return tuple(sorted(int(axis) % len(shape) for axis in np.ravel(given)))
 
 
-_RULES: tuple[Callable[[_Matcher, Node], Node | None], ...] = (_gelu, _layer_norm)
+def _tflite_layer_norm(matcher: _Matcher, node: Node) -> Node | None:
+    """As `_layer_norm` by TFLite's operators, or x * g + (beta - mean * g), g = gamma / deviation, as Keras has it."""
+    if node.op == "MUL":
+        for away, root in matcher.sides(node):
+            less, found = matcher.maker(away, "SUB"), _deviation(matcher, root)
+            if less is not None and found is not None and (*less.inputs,) == found[:2]:
+                attributes = {"axes": (found[3] - 1,), "epsilon": found[2]}
+                return replace(node, op="LayerNormalization", inputs=(found[0],), attributes=attributes)
+    for one, other in matcher.sides(node) if node.op == "ADD" else ():
+        scaled, shift = matcher.maker(one, "MUL"), matcher.maker(other, "SUB")
+        moved = matcher.maker(shift.inputs[1], "MUL") if shift is not None else None
+        if scaled is None or shift is None or moved is None or shift.inputs[0] not in matcher.constants:
+            continue
+        for x, factor in matcher.sides(scaled):
+            product = matcher.maker(factor, "MUL")
+            for root, gamma in matcher.sides(product) if product is not None else ():
+                found = _deviation(matcher, root)
+                is_it = gamma in matcher.constants and found is not None and found[0] == x
+                if is_it and found is not None and sorted(moved.inputs) == sorted((found[1], factor)):
+                    given = {"axis": -1, "epsilon": found[2]}
+                    inputs = (x, gamma, shift.inputs[0])
+                    return replace(node, op="LayerNormalization", inputs=inputs, attributes=given)
+    return None
+
+
+def _deviation(matcher: _Matcher, name: str) -> tuple[str, str, float, int] | None:
+    """Of 1 / sqrt(mean of (x - mean)**2 + eps) over the last axis: x, mean, eps and how many axes x has."""
+    root = matcher.maker(name, "RSQRT")
+    total = matcher.maker(root.inputs[0], "ADD") if root is not None else None
+    for inner, number in matcher.sides(total) if total is not None else ():
+        eps, variance = matcher.number(number), matcher.maker(inner, "MEAN")
+        square = matcher.maker(variance.inputs[0], "SQUARED_DIFFERENCE", "SQUARE", "MUL") if variance else None
+        less = square if square is None or square.op == "SQUARED_DIFFERENCE" else matcher.maker(square.inputs[0], "SUB")
+        if eps is None or variance is None or square is None or less is None:
+            continue
+        for x, mean in matcher.sides(less):
+            middle, rank = matcher.maker(mean, "MEAN"), len(matcher.shapes.get(x, ()))
+            both = [matcher.constants.get(each.inputs[1]) for each in (middle, variance) if each is not None]
+            is_last = len(both) == 2 and all(
+                axes is not None and axes.size == 1 and int(axes.ravel()[0]) % max(rank, 1) == rank - 1 for axes in both
+            )
+            is_square = square.op != "MUL" or square.inputs[0] == square.inputs[1]
+            if middle is not None and middle.inputs[0] == x and is_last and is_square:
+                return x, mean, eps, rank
+    return None
+
+
+_RULES: tuple[Callable[[_Matcher, Node], Node | None], ...] = (_gelu, _layer_norm, _tflite_layer_norm)

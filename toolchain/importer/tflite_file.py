@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
+from edgemeta.toolchain.importer.patterns import with_patterns
 from edgemeta.toolchain.importer.stored_names import of_archive
 from edgemeta.toolchain.importer.tflite_patterns import with_dilations, with_shapes_known
 from edgemeta.toolchain.importer.tflite_sparse import dense
@@ -36,6 +37,7 @@ _OPTIONS: Mapping[str, str] = {
     "FULLY_CONNECTED": "FullyConnectedOptions weights_format keep_num_dims act",
     "CONCATENATION": "ConcatenationOptions axis act",
     "ADD": "AddOptions act",
+    "BATCH_MATMUL": "BatchMatMulOptions adj_x adj_y",
     "SUB": "SubOptions act",
     "MUL": "MulOptions act",
     "DIV": "DivOptions act",
@@ -83,6 +85,7 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
                 "import the .tflite file that was given to the compiler"
             )
         network = replace(reader.network(path.stem), stored=of_archive(data))
+        network = network if network.quantization else with_patterns(network)
     except ImportedFileError:
         raise
     except _OtherFormError as error:

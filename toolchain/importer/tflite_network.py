@@ -12,9 +12,11 @@ from edgemeta.toolchain.importer.elementwise import function
 from edgemeta.toolchain.importer.network import Network, Node
 from edgemeta.toolchain.importer.tflite_file import read_tflite
 from edgemeta.toolchain.importer.tflite_operators import activated, activation
+from edgemeta.toolchain.importer.tflite_tokens import TFLITE_TOKENS
+from edgemeta.toolchain.importer.tokens import or_tokens
 from edgemeta.toolchain.importer.values import Value
 
-TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+_MAPS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
     "ABS": function("abs"),
     "ADD": activated(elementwise.add),
     "ADD_N": reducing.total,
@@ -75,6 +77,10 @@ TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ..
     "TILE": sizing.tile,
     "TRANSPOSE": tflite.transpose,
     "TRANSPOSE_CONV": activated(tflite.transpose_conv),
+}
+TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
+    **_MAPS,
+    **{name: or_tokens(_MAPS.get(name), activated(convert)) for name, convert in TFLITE_TOKENS.items()},
 }
 """By TFLite's name; what each takes is in docs/import.md."""
 

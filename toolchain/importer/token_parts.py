@@ -58,7 +58,7 @@ def pad(build: Builder, node: Node) -> Value:
     return view_of(seen_as(made, view, [*others, *axes], sides))
 
 
-def _part(build: Builder, view: Axes, axis: int, start: int, stop: int, name: str) -> Axes:
+def part_of(build: Builder, view: Axes, axis: int, start: int, stop: int, name: str) -> Axes:
     """Elements start .. stop - 1 along an axis: channels if it begins those, else a part of the others."""
     view = plain(build, view)
     source = view.map
@@ -88,7 +88,7 @@ def _part(build: Builder, view: Axes, axis: int, start: int, stop: int, name: st
     again = seen_as(moved, view, order)
     if again.axes[axis] != ((size, moved.shape[2] // size),):
         raise UnsupportedError(f"a part of axis {axis} of a tensor of shape {view.shape}")
-    return _part(build, again, axis, start, stop, name)
+    return part_of(build, again, axis, start, stop, name)
 
 
 def split(build: Builder, node: Node) -> tuple[Value, ...]:
@@ -101,7 +101,7 @@ def split(build: Builder, node: Node) -> tuple[Value, ...]:
     sizes = [each] * len(node.outputs) if given is None else [int(part) for part in np.ravel(given)]
     values, at = [], 0
     for part, output in zip(sizes, node.outputs, strict=True):
-        values.append(view_of(_part(build, view, axis, at, min(at + part, size), output)))
+        values.append(view_of(part_of(build, view, axis, at, min(at + part, size), output)))
         at += part
     return tuple(values)
 
@@ -115,7 +115,7 @@ def gather(build: Builder, node: Node) -> Value:
     numbers = np.ravel(index).astype(np.int64) % view.shape[axis]
     if not np.array_equal(numbers, numbers[0] + np.arange(len(numbers))):
         raise UnsupportedError("a gather of indices that are not adjacent")
-    part = _part(build, view, axis, int(numbers[0]), int(numbers[-1]) + 1, node.outputs[0])
+    part = part_of(build, view, axis, int(numbers[0]), int(numbers[-1]) + 1, node.outputs[0])
     if index.ndim == 0:
         part = replace(part, axes=(*part.axes[:axis], *part.axes[axis + 1 :]))
     return view_of(part)
@@ -144,5 +144,5 @@ def slice_of(build: Builder, node: Node) -> Value:
         if last <= first:
             raise UnsupportedError("a slice without elements")
         if (first, last) != (0, view.shape[axis]):
-            view = _part(build, view, axis % len(view.axes), first, last, node.outputs[0])
+            view = part_of(build, view, axis % len(view.axes), first, last, node.outputs[0])
     return view_of(view)

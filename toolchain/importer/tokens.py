@@ -63,7 +63,7 @@ def linear(build: Builder, node: Node) -> Value:
     if not build.is_constant(node, 1):
         if node.op == "Gemm" or build.is_constant(node, 0):
             raise UnsupportedError("a constant times a tensor, expected the tensor first")
-        return _matmul(build, node)
+        return matmul_of(build, node.outputs[0], read_view(build, node, 0), read_view(build, node, 1))
     rows = rows_of(build, node)
     given = build.constant(node, 2) if node.op == "Gemm" else None
     bias = None
@@ -77,9 +77,8 @@ def linear(build: Builder, node: Node) -> Value:
     return view_of(seen_as(made, seen, range(len(seen.axes)), (*seen.shape[:-1], len(rows))))
 
 
-def _matmul(build: Builder, node: Node) -> Value:
+def matmul_of(build: Builder, name: str, a: Axes, b: Axes) -> Value:
     """Of two tensors [..., M, K] and [..., K, N]: the leading axes are heads."""
-    a, b = read_view(build, node, 0), read_view(build, node, 1)
     batch = list(range(len(a.axes) - 2))
     m, k, n = len(batch), len(batch) + 1, len(batch) + 1
     shared = [axis for axis in batch if len(b.axes) == len(a.axes) and b.shape[axis] == 1]  # one b for all of a
@@ -92,9 +91,7 @@ def _matmul(build: Builder, node: Node) -> Value:
     is_transposed = _strides(b, n) >= _strides(b, m)
     right = map_with(build, b, [n if is_transposed else m], [*heads, m if is_transposed else n])
     count = prod(a.shape[axis] for axis in heads)
-    made = build.add(
-        MatMul(node.outputs[0], (left.tensor, right.tensor), heads=count, transposed=is_transposed, factor=factor)
-    )
+    made = build.add(MatMul(name, (left.tensor, right.tensor), heads=count, transposed=is_transposed, factor=factor))
     return view_of(seen_as(made, a, [*shared, m, *heads, k], (*a.shape[:-1], b.shape[-1])))
 
 

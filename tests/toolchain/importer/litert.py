@@ -1,5 +1,6 @@
 """What LiteRT's reference kernels give, and how far the integers of an imported network are from theirs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,12 @@ from numpy.typing import NDArray
 from edgemeta.model import reference
 from edgemeta.model.graph import INPUT, Model, Preprocessing
 from edgemeta.model.tasks import Embedding
+from edgemeta.toolchain.importer.builder import Builder
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
-from edgemeta.toolchain.importer.tflite_network import import_tflite
+from edgemeta.toolchain.importer.network import Network
+from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS, import_tflite
+from edgemeta.toolchain.importer.values import Axes
+from edgemeta.toolchain.importer.views import axes_of
 from tests.toolchain.importer.views import run
 
 Array = NDArray[Any]
@@ -31,6 +36,7 @@ class ReferenceKernels:
         )
         self._interpreter.allocate_tensors()
         self._numbers = {name: number for number, name in enumerate(self.network.shapes)}
+        self._views = views_of(self.network, TFLITE_OPERATORS)
 
     def __call__(self, image: Array) -> None:
         """Run on an image in the file's own order of axes."""
@@ -46,9 +52,28 @@ class ReferenceKernels:
         if name not in self._numbers:
             return None
         found, (height, width, channels) = self.tensor(name), shape
+        if (seen := as_map(found, shape, self._views.get(name))) is not None:
+            return seen
         if found.shape == (1, channels, height, width) and found.shape != (1, *shape):
             found = found.transpose(0, 2, 3, 1)
         return found.reshape(1, *shape) if found.size == np.prod(shape) else None
+
+
+def views_of(network: Network, operators: Mapping[str, Any]) -> dict[str, Axes | None]:
+    """How each tensor of a file is seen, by its name."""
+    build = Builder(network)
+    for node in network.nodes:
+        build.take(node, operators.get(node.op))
+    return {name: axes_of(value) for name, value in build.values.items()}
+
+
+def as_map(found: Array, shape: tuple[int, int, int], view: Axes | None) -> Array | None:
+    """A tensor of any rank as the map [1, H, W, C] that is seen so; None for another map."""
+    parts = [part for axis in view.axes for part in axis] if view is not None else []
+    if view is None or view.map.shape != shape or found.shape != view.shape or not parts:
+        return None
+    split = found.reshape([size for size, _ in parts])
+    return split.transpose(np.argsort([-stride for _, stride in parts])).reshape(1, *shape)
 
 
 def largest_float_difference(path: Path, kernels: str = "BUILTIN_REF") -> float:

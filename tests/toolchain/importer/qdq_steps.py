@@ -12,12 +12,10 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import TensorType
-from edgemeta.toolchain.importer.builder import Builder
 from edgemeta.toolchain.importer.integer_network import IntegerNetwork, integer_network
 from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
 from edgemeta.toolchain.importer.values import Axes
-from edgemeta.toolchain.importer.views import axes_of
-from tests.toolchain.importer.litert import Steps, _counted, _tensors, _trimmed
+from tests.toolchain.importer.litert import Steps, _counted, _tensors, _trimmed, as_map, views_of
 
 Array = NDArray[Any]
 
@@ -27,10 +25,7 @@ class QdqRuntime:
 
     def __init__(self, path: Path) -> None:
         self.network, self.imported = import_onnx(path)
-        build = Builder(self.network)
-        for node in self.network.nodes:
-            build.take(node, OPERATORS.get(node.op))
-        self.views = {name: axes_of(value) for name, value in build.values.items()}
+        self.views = views_of(self.network, OPERATORS)
         self.made: IntegerNetwork = integer_network(self.network, self.imported, self.imported.tensors, path)
         proto = onnx.load(str(path))
         self._outputs = [each.name for each in proto.graph.output]
@@ -115,8 +110,7 @@ def _as_map(found: Array, kind: TensorType, view: Axes | None) -> Array:
     """Integers [1, H, W, C] of an ONNX tensor, real or in integers already. view: how the map is seen as the tensor."""
     if found.dtype == np.float32:
         found = np.clip(np.rint(found / kind.scale) + kind.zero_point, kind.lo, kind.hi).astype(kind.dtype)
-    parts = [part for axis in view.axes for part in axis] if view is not None else []
-    if view is None or view.map.shape != kind.shape or found.shape != view.shape or not parts:
-        return found.transpose(0, 2, 3, 1) if found.ndim == 4 else found.reshape(1, *kind.shape)
-    split = found.reshape([size for size, _ in parts])
-    return split.transpose(np.argsort([-stride for _, stride in parts])).reshape(1, *kind.shape)
+    seen = as_map(found, kind.shape, view)
+    if seen is not None:
+        return seen
+    return found.transpose(0, 2, 3, 1) if found.ndim == 4 else found.reshape(1, *kind.shape)

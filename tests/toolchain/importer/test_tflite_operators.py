@@ -10,6 +10,7 @@ from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS, import_tflite
 from tests.toolchain.importer.litert import integer_steps, largest_float_difference
 from tests.toolchain.importer.tflite_cases import (
+    MAP_SCALE,
     OUT_SCALE,
     RELU,
     RELU6,
@@ -22,6 +23,7 @@ from tests.toolchain.importer.tflite_cases import (
     Case,
     H,
     W,
+    bias,
     conv,
     dense,
     enlarged,
@@ -44,6 +46,7 @@ from tests.toolchain.importer.tflite_cases import (
     spread,
     transposed,
     values,
+    weights,
     window,
     written,
     written_int8,
@@ -53,7 +56,91 @@ from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
 __all__ = ["same_numbers"]
 
 
+def tokens_of(n: TfliteNet, x: int) -> int:
+    """[1, H W, C]."""
+    return n("RESHAPE", [x, n.constant(integers(1, H * W, C))], (1, H * W, C))
+
+
+def linear(n: TfliteNet, x: int, count: int) -> int:
+    """Of each token."""
+    weight, shift = n.constant(values(count, C)), n.constant(values(count))
+    return n("FULLY_CONNECTED", [x, weight, shift], (1, H * W, count), "FullyConnectedOptions", KeepNumDims=True)
+
+
+def attention(n: TfliteNet, x: int) -> int:
+    """Of two heads, as converters write it: heads apart by RESHAPE and TRANSPOSE, products by BATCH_MATMUL."""
+    tokens, sides = tokens_of(n, x), (1, H * W, 2, C // 2)
+
+    def heads(source: int) -> int:
+        seen = n("RESHAPE", [source, n.constant(integers(*sides))], sides)
+        return n("TRANSPOSE", [seen, n.constant(integers(0, 2, 1, 3))], (1, 2, H * W, C // 2))
+
+    q, k, v = (heads(linear(n, tokens, C)) for _ in range(3))
+    scores = n("BATCH_MATMUL", [q, k], (1, 2, H * W, H * W), "BatchMatMulOptions", AdjX=False, AdjY=True)
+    scaled = n("MUL", [scores, n.constant(np.array(0.5, np.float32))], (1, 2, H * W, H * W), "MulOptions")
+    shares = n("SOFTMAX", [scaled], (1, 2, H * W, H * W), "SoftmaxOptions", Beta=1.0)
+    made = n("BATCH_MATMUL", [shares, v], (1, 2, H * W, C // 2), "BatchMatMulOptions", AdjX=False, AdjY=False)
+    turned = n("TRANSPOSE", [made, n.constant(integers(0, 2, 1, 3))], sides)
+    return n(
+        "ADD",
+        [tokens, n("RESHAPE", [turned, n.constant(integers(1, H * W, C))], (1, H * W, C))],
+        (1, H * W, C),
+        "AddOptions",
+    )
+
+
+def layer_norm(n: TfliteNet, x: int, keras: bool) -> int:
+    """As Keras writes it, or as PyTorch's converter does."""
+    tokens, one, whole = tokens_of(n, x), (1, H * W, 1), (1, H * W, C)
+    axis, eps = n.constant(integers(2)), n.constant(np.array(1e-3, np.float32))
+    middle = n("MEAN", [tokens, axis], one, "ReducerOptions", KeepDims=True)
+    if keras:
+        square = n("SQUARED_DIFFERENCE", [tokens, middle], whole)
+    else:
+        less = n("SUB", [tokens, middle], whole, "SubOptions")
+        square = n("MUL", [less, less], whole, "MulOptions")
+    variance = n("MEAN", [square, axis], one, "ReducerOptions", KeepDims=True)
+    root = n("RSQRT", [n("ADD", [variance, eps], one, "AddOptions")], one)
+    gamma, beta = n.constant(values(C)), n.constant(values(C))
+    if not keras:
+        scaled = n("MUL", [n("MUL", [less, root], whole, "MulOptions"), gamma], whole, "MulOptions")
+        return n("ADD", [scaled, beta], whole, "AddOptions")
+    factor = n("MUL", [root, gamma], whole, "MulOptions")
+    shift = n("SUB", [beta, n("MUL", [middle, factor], whole, "MulOptions")], whole, "SubOptions")
+    return n("ADD", [n("MUL", [tokens, factor], whole, "MulOptions"), shift], whole, "AddOptions")
+
+
+def unpacked(n: TfliteNet, x: int) -> list[int]:
+    """Both halves of the channels of each token."""
+    sides, half = (1, H * W, 2, C // 2), (1, H * W, C // 2)
+    first = n(
+        "UNPACK", [n("RESHAPE", [x, n.constant(integers(*sides))], sides)], [half, half], "UnpackOptions", Axis=2, Num=2
+    )
+    return [first, first + 1]
+
+
+def first_token(n: TfliteNet, x: int) -> int:
+    """One of the tokens, its axis taken away."""
+    spans = [n.constant(integers(*each)) for each in ((0, 1, 0), (1, 2, C), (1, 1, 1))]
+    return n(
+        "STRIDED_SLICE",
+        [tokens_of(n, x), *spans],
+        (1, C),
+        "StridedSliceOptions",
+        ShrinkAxisMask=2,
+        BeginMask=5,
+        EndMask=5,
+    )
+
+
 FLOAT: dict[str, Case] = {
+    "BATCH_MATMUL, attention": attention,
+    "LayerNormalization of Keras": lambda n, x: layer_norm(n, x, keras=True),
+    "LayerNormalization of PyTorch": lambda n, x: layer_norm(n, x, keras=False),
+    "STRIDED_SLICE of a token": first_token,
+    "UNPACK": lambda n, x: n("ADD", unpacked(n, x), (1, H * W, C // 2), "AddOptions", FusedActivationFunction=RELU),
+    "SOFTMAX inside": lambda n, x: relu(n, n("SOFTMAX", [x], SHAPE, "SoftmaxOptions", Beta=1.0)),
+    "MEAN of tokens": lambda n, x: n("MEAN", [tokens_of(n, x), n.constant(integers(1))], (1, C), "ReducerOptions"),
     "ADD": lambda n, x: n("ADD", [x, relu(n, x)], SHAPE, "AddOptions", FusedActivationFunction=RELU6),
     "ABS": lambda n, x: n("ABS", [x], SHAPE),
     "ADD_N": lambda n, x: n("ADD_N", [x, relu(n, x), x], SHAPE),
@@ -219,7 +306,37 @@ def test_float16_weights_are_dequantized_constants(tmp_path: Path) -> None:
     assert largest_float_difference(path) < 2e-6
 
 
+TOKENS = (1, H * W, C)
+SHARE, SCORES = Scale((1 / 256,), (-128,)), Scale((0.02,), (5,))
+
+
+def int8_attention(n: TfliteNet, x: int) -> int:
+    """As `attention`, with a constant token in front."""
+    first = n.constant(RNG.integers(-127, 128, (1, 1, C)).astype(np.int8), MAP_SCALE)
+    count = H * W + 1
+    joined, sides = (1, count, C), (1, count, 2, C // 2)
+    tokens = n("CONCATENATION", [first, tokens_of(n, x)], joined, "ConcatenationOptions", MAP_SCALE, "int8", Axis=1)
+
+    def heads(source: int) -> int:
+        weight = weights(n, C, C)
+        inputs = [source, weight, bias(n, weight, MAP_SCALE)]
+        made = n("FULLY_CONNECTED", inputs, joined, "FullyConnectedOptions", MAP_SCALE, KeepNumDims=True)
+        seen = n("RESHAPE", [made, n.constant(integers(*sides))], sides)
+        return n("TRANSPOSE", [seen, n.constant(integers(0, 2, 1, 3))], (1, 2, count, C // 2))
+
+    q, k, v = (heads(tokens) for _ in range(3))
+    square = (1, 2, count, count)
+    scores = n("BATCH_MATMUL", [q, k], square, "BatchMatMulOptions", SCORES, AdjX=False, AdjY=True)
+    shares = n("SOFTMAX", [scores], square, "SoftmaxOptions", SHARE, Beta=1.0)
+    made = n(
+        "BATCH_MATMUL", [shares, v], (1, 2, count, C // 2), "BatchMatMulOptions", MAP_SCALE, AdjX=False, AdjY=False
+    )
+    turned = n("TRANSPOSE", [made, n.constant(integers(0, 2, 1, 3))], sides)
+    return n("RESHAPE", [turned, n.constant(integers(*joined))], joined)
+
+
 INT8: dict[str, Case] = {
+    "attention": int8_attention,
     "ADD": lambda n, x: n("ADD", [x, int8_conv(n, x, C)], SHAPE, "AddOptions", Scale((0.05,), (1,))),
     "ADD, RELU": lambda n, x: n(
         "ADD", [x, int8_conv(n, x, C)], SHAPE, "AddOptions", OUT_SCALE, FusedActivationFunction=RELU
@@ -295,9 +412,9 @@ def test_the_page_names_every_operator(repository: Path) -> None:
 
 REFUSED: dict[str, tuple[Case, str]] = {
     "an operator": (lambda n, x: n("SIN", [x], SHAPE), r"SIN '1 \(t4\)': this operator is not supported"),
-    "a softmax inside": (
-        lambda n, x: relu(n, n("SOFTMAX", [mean(n, x, keep=False)], (1, C), "SoftmaxOptions", Beta=1.0)),
-        "SOFTMAX '2 .*: a softmax inside the network",
+    "a constant in front": (
+        lambda n, x: n("BATCH_MATMUL", [n.constant(values(1, 5, H * W)), tokens_of(n, x)], (1, 5, C)),
+        "BATCH_MATMUL '2 .*: a constant times a tensor, expected the tensor first",
     ),
 }
 
