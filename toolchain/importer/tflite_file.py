@@ -60,7 +60,7 @@ _OPTIONS: Mapping[str, str] = {
     "STRIDED_SLICE": "StridedSliceOptions begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
 }
 """The record of an operator's options, and which of them count; `act` is the fused activation."""
-_RECORDS = {"CUSTOM Convolution2DTransposeBias": ("padding_of_c", "stride_w", "stride_h")}
+RECORDS = {"CUSTOM Convolution2DTransposeBias": ("padding_of_c", "stride_w", "stride_h")}
 """Options of MediaPipe's custom operators, 32 bits each; padding_of_c: 1 for SAME, 2 for VALID."""
 _CAMEL = {"act": "FusedActivationFunction"}
 
@@ -260,8 +260,8 @@ class _Reader:
         from flatbuffers import flexbuffers
 
         data = operation.CustomOptionsAsNumpy() if operation.CustomOptionsLength() else b""
-        if op in _RECORDS:
-            return dict(zip(_RECORDS[op], struct.unpack(f"<{len(_RECORDS[op])}i", bytes(data)), strict=True))
+        if op in RECORDS:
+            return dict(zip(RECORDS[op], struct.unpack(f"<{len(RECORDS[op])}i", bytes(data)), strict=True))
         try:
             found = flexbuffers.Loads(bytes(data)) if 0 < len(data) <= MAX_NAME else {}
         except Exception:  # noqa: BLE001 (options of any form; an operator that needs them says what is missing)

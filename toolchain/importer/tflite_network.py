@@ -80,7 +80,7 @@ _MAPS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
 }
 TFLITE_OPERATORS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
     **_MAPS,
-    **{name: or_tokens(_MAPS.get(name), activated(convert)) for name, convert in TFLITE_TOKENS.items()},
+    **{name: or_tokens(_MAPS.get(name), convert) for name, convert in TFLITE_TOKENS.items()},
 }
 """By TFLite's name; what each takes is in docs/import.md."""
 

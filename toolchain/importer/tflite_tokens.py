@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from edgemeta.toolchain.importer import tokens
+from edgemeta.toolchain.importer import token_parts, tokens
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError
 from edgemeta.toolchain.importer.network import Node
+from edgemeta.toolchain.importer.tflite_operators import activated
+from edgemeta.toolchain.importer.token_arithmetic import add, divide, multiply, subtract
 from edgemeta.toolchain.importer.token_maps import read_view
-from edgemeta.toolchain.importer.token_parts import part_of, split
+from edgemeta.toolchain.importer.token_parts import concat, part_of, split
 from edgemeta.toolchain.importer.tokens import Convert, matmul_of
 from edgemeta.toolchain.importer.values import Value
 from edgemeta.toolchain.importer.views import permuted, view_of
@@ -26,7 +28,7 @@ def transpose(build: Builder, node: Node) -> Value:
 
 def fully_connected(build: Builder, node: Node) -> Value:
     """FULLY_CONNECTED of the last axis, weights [outputs, inputs]."""
-    return tokens.linear(build, replace(node, op="Gemm", attributes={"transB": 1}))  # type: ignore[return-value]
+    return tokens.linear(build, replace(node, op="Gemm", attributes={"transB": 1}))
 
 
 def batch_matmul(build: Builder, node: Node) -> Value:
@@ -35,7 +37,7 @@ def batch_matmul(build: Builder, node: Node) -> Value:
     if build.is_constant(node, 1):
         if flags[0]:
             raise UnsupportedError("a tensor whose axes are exchanged, times a constant")
-        return tokens.linear(build, replace(node, op="MatMul", attributes={"transB": int(flags[1])}))  # type: ignore[return-value]
+        return tokens.linear(build, replace(node, op="MatMul", attributes={"transB": int(flags[1])}))
     if build.is_constant(node, 0):
         raise UnsupportedError("a constant times a tensor, expected the tensor first")
     views = [read_view(build, node, number) for number in (0, 1)]
@@ -99,26 +101,26 @@ def gather(build: Builder, node: Node) -> Value:
     """GATHER without leading axes that both share."""
     if node.attributes.get("batch_dims", 0):
         raise UnsupportedError("batch_dims above 0")
-    return tokens.gather(build, node)
+    return token_parts.gather(build, node)
 
 
 TFLITE_TOKENS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]] = {
-    "ADD": tokens.add,
+    "ADD": activated(add),
     "BATCH_MATMUL": batch_matmul,
-    "CONCATENATION": tokens.concat,
-    "DIV": tokens.divide,
+    "CONCATENATION": activated(concat),
+    "DIV": activated(divide),
     "EXPAND_DIMS": reshape,
-    "FULLY_CONNECTED": fully_connected,
+    "FULLY_CONNECTED": activated(fully_connected),
     "GATHER": gather,
     "LayerNormalization": tokens.layer_norm,
     "MEAN": reduced(tokens.reduce_mean),
-    "MUL": tokens.multiply,
+    "MUL": activated(multiply),
     "RESHAPE": reshape,
     "SOFTMAX": _as(tokens.softmax, axis=-1),
     "SPLIT": split_along,
     "SQUEEZE": reshape,
     "STRIDED_SLICE": strided_slice,
-    "SUB": tokens.subtract,
+    "SUB": activated(subtract),
     "SUM": reduced(tokens.reduce_sum),
     "TRANSPOSE": transpose,
     "UNPACK": unpack,

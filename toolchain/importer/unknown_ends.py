@@ -6,6 +6,7 @@ from edgemeta.toolchain.importer.answers import FORMS, SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.heads.ends import cut
 from edgemeta.toolchain.importer.heads.tail import POST_PROCESS
 from edgemeta.toolchain.importer.network import Network, Node, printable
+from edgemeta.toolchain.importer.tflite_file import RECORDS
 
 _MOVES = (*FORMS, "Transpose", "TRANSPOSE")
 _SELECTIONS = (POST_PROCESS, "NonMaxSuppression", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TopK", "TOPK_V2")
@@ -87,8 +88,8 @@ def question(graph: Network, reason: str) -> str:
 
 
 def _makes(node: Node, graph: Network) -> bool:
-    """Whether the outputs are made by one node that is no selection of boxes."""
-    return set(graph.outputs) <= set(node.outputs) and node.op != POST_PROCESS
+    """Whether the outputs are made by one node that is no selection of boxes, and none that is known here."""
+    return set(graph.outputs) <= set(node.outputs) and node.op not in (POST_PROCESS, *RECORDS)
 
 
 def _size(shape: tuple[int, ...]) -> str:
