@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.onnx_graph import to_onnx
-from benchmarks.peer_runtimes import Runtime, edgemeta, litert, onnx_runtime, openvino
+from benchmarks.peer_runtimes import edgemeta, openvino
 from benchmarks.result_file import write_json, write_markdown
+from edgemeta.cli.doctor.runtimes import Runtime, litert, onnx_runtime
 from edgemeta.kernels.cpu.library import ISA_NAMES, X86_ISAS, best_isa
 from edgemeta.model import reference
 from edgemeta.model.file import load
@@ -54,7 +55,7 @@ def main() -> None:
     graph = to_onnx(model)
     isas = ISA_NAMES[ISA_NAMES.index(best_isa()) :: -1]
     runtimes = [
-        *([litert(arguments.litert, model)] if present(arguments.litert) else []),
+        *([litert(arguments.litert.read_bytes(), model)] if present(arguments.litert) else []),
         openvino(graph, model),
         onnx_runtime(graph, model),
         *(edgemeta(model, isa) for isa in isas if isa in X86_ISAS),

@@ -17,6 +17,7 @@ _VERBS = {
     "classify": "edgemeta.cli.predict:classify",
     "collect": "edgemeta.cli.collecting:collect",
     "demo": "edgemeta.cli.demo:demo",
+    "doctor": "edgemeta.cli.doctor.command:doctor",
     "eval": "edgemeta.cli.measure:evaluate",
     "export": "edgemeta.cli.exporting:export",
     "fpga": "edgemeta.cli.fpga:fpga",
@@ -35,7 +36,7 @@ _VERBS = {
 }
 """Command to "module:attribute", imported only when used: `edgemeta check` need not import what `train` needs."""
 
-_ONE_PROCESSOR = ("quantize", "search")
+_ONE_PROCESSOR = ("doctor", "quantize", "search")
 """Commands that share their work among the processors themselves: NumPy's threads would only wait for each other."""
 
 

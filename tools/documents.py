@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import figures, import_table, json_schema, key_table, layer_table, option_table
+from tools import boards, figures, import_table, json_schema, key_table, layer_table, option_table
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
     "docs/backends.md": layer_table.replaced,
+    "docs/boards.md": boards.replaced,
     "docs/commands.md": option_table.replaced,
     "docs/configuration.md": key_table.replaced,
     "docs/import.md": import_table.replaced,

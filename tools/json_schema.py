@@ -1,4 +1,4 @@
-"""Writes docs/schema: the JSON Schema of every message and of the page's state, and the AsyncAPI document.
+"""Writes docs/schema: JSON Schema of every message, the page's state and `doctor`'s report, and the AsyncAPI document.
 
 tools.documents writes them.
 """
@@ -7,6 +7,7 @@ import json
 
 from pydantic import BaseModel
 
+from edgemeta.cli.doctor.report import DoctorReport
 from edgemeta.daemon.messages.channels import CHANNELS
 from edgemeta.daemon.messages.collection import CollectionState
 from edgemeta.daemon.messages.page import PageState
@@ -20,6 +21,7 @@ def files() -> dict[str, str]:
     }
     records["page"] = PageState
     records["collection"] = CollectionState
+    records["doctor"] = DoctorReport
     texts = {
         f"{name}.schema.json": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",

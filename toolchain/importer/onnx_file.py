@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from edgemeta.toolchain.child import in_child
 from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
-from edgemeta.toolchain.importer.child import in_child
 from edgemeta.toolchain.importer.folding import with_known_shapes
 from edgemeta.toolchain.importer.heads.ends import require_tensors
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, Network, Node, Quantization

@@ -11,8 +11,8 @@ import numpy as np
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32
 from edgemeta.plugins.drawn.crowd import CrowdedScenes
+from edgemeta.toolchain.child import ChildError, in_child
 from edgemeta.toolchain.importer.builder import Imported
-from edgemeta.toolchain.importer.child import ChildError, in_child
 from edgemeta.toolchain.importer.network import ImageShape, Network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.runtimes import runtime_of
