@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -111,12 +111,14 @@ def test_the_asyncapi_document_has_qos_and_retention_of_each_topic() -> None:
 
 def parts(record: type[BaseModel]) -> set[type[BaseModel]]:
     """The record and every record within it."""
-    found = {record}
-    for field in record.model_fields.values():
-        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                found |= parts(kind)
-    return found
+    return {record}.union(*(records_in(field.annotation) for field in record.model_fields.values()))
+
+
+def records_in(kind: Any) -> set[type[BaseModel]]:
+    """Those of a field's type, as of `list[FoundObject] | None`."""
+    if get_args(kind):
+        return set().union(*map(records_in, get_args(kind)))
+    return parts(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else set()
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
