@@ -15,10 +15,11 @@ from edgemeta.model.layers import Float32, TensorType
 from edgemeta.plugins.drawn.crowd import CrowdedScenes
 from edgemeta.plugins.pictures import PICTURE_SUFFIXES
 from edgemeta.plugins.preprocess import Preprocessor, make_preprocessor
-from edgemeta.toolchain.data.boxed_images import is_boxed
+from edgemeta.toolchain.data.boxed_images import is_boxed, load_boxed_images
 from edgemeta.toolchain.data.boxes.opened import BoxedFrames
 from edgemeta.toolchain.data.dataset import NUMBERS, is_dataset, load_dataset
 from edgemeta.toolchain.data.frames import ArrayFrames, ClipFrames, FolderFrames, Frame, Frames
+from edgemeta.toolchain.data.npz_files import members_of
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.image import image_input
 
@@ -162,7 +163,7 @@ class Calibration:
     """Which calibration images are used.
 
     images: at most so many; default 1,000 of a data set, equally many of each class, and 200 of pictures or frames,
-    evenly chosen, or of images with boxes, the first ones. first, last: of a video, only frames first .. last - 1,
+    evenly chosen, or of squares with boxes, the first ones. first, last: of a video, only frames first .. last - 1,
     numbered from 0.
     """
 
@@ -181,7 +182,9 @@ class Calibration:
         if self.first or self.last is not None:
             raise QuantizeError(f"{self.path} is no video, so it has no frames to choose by number")
         if is_boxed(self.path):
-            return BoxedFrames(self.path, self.images or PICTURES)
+            if "x" not in members_of(self.path):
+                return BoxedFrames(self.path, self.images or PICTURES)
+            return ArrayFrames(load_boxed_images(self.path).x[: self.images or PICTURES], str(self.path))
         if is_dataset(self.path):
             data = load_dataset(self.path, "train", report=report, labels=NUMBERS)
             return ArrayFrames(data.balanced(self.images or DATASET_IMAGES).x, str(self.path))

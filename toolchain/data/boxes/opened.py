@@ -56,11 +56,13 @@ def open_boxed_images(path: Path, labels: tuple[str, ...], size: int) -> BoxedIm
 
 
 class BoxedFrames:
-    """The pictures of an archive with boxes as frames: at most `most` of them, the first ones. Raises DataError."""
+    """The pictures of an archive with boxes as frames: at most `most` of them, evenly chosen. Raises DataError."""
 
     def __init__(self, path: Path, most: int = sys.maxsize) -> None:
         self.source = str(path)
-        self._pictures = open_boxed_pictures(path).pictures[:most]
+        found = open_boxed_pictures(path).pictures
+        count = min(most, len(found))
+        self._pictures = [found[i * len(found) // count] for i in range(count)]
 
     def __len__(self) -> int:
         return len(self._pictures)
