@@ -40,9 +40,7 @@ class Prepared:
     def __init__(self, model: FloatModel, images: PreparedImages, events: Events, drawn: int = 0) -> None:
         self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
-        own = images.take(range(len(images) - drawn))
-        beside = drawn if len(own) < drawn or own.show_one_place() else 0
-        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()), beside)
+        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
         self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
         kept, judge = self._separable.tensors, compared(model, self.judge)
         found: dict[int, dict[str, Float32]] = {number: {} for number in judge.numbers}
@@ -51,7 +49,8 @@ class Prepared:
             if name in model.outputs and images.numbers[place] in found:
                 found[images.numbers[place]][name] = tensor
 
-        counted = len(own) + beside
+        own = images.take(range(len(images) - drawn))
+        counted = len(images) if len(own) < drawn or own.show_one_place() else len(own)
         stage = events.stage("ranges")
         self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
@@ -91,13 +90,13 @@ class Prepared:
         return layer_errors(self._model, self._blocks, integer, few, self._events.stage("layers"), grids)
 
 
-def parted(images: PreparedImages, drawn: int, most: int, beside: int) -> tuple[PreparedImages, PreparedImages]:
+def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImages, PreparedImages]:
     """At most `most` images that weights are fitted to, and the others, which judge; the last `drawn` are drawn scenes.
 
-    Weights are fitted to at most half of the `beside` scenes that count, and of the other images; at most a quarter of
-    `most` are scenes. Where no image is left to judge, all do.
+    Weights are fitted to at most half of the scenes and of the other images; at most a quarter of `most` are scenes.
+    Where no image is left to judge, all do.
     """
-    own, scenes = len(images) - drawn, min(beside // 2, most // 4)
+    own, scenes = len(images) - drawn, min(drawn // 2, most // 4)
     count = min(most - scenes, (own + 1) // 2)
     fit = {i * own // count for i in range(count)} | {own + i * drawn // scenes for i in range(scenes)}
     rest = [number for number in range(len(images)) if number not in fit]

@@ -3,11 +3,11 @@
 Layer after layer, with the tensors of both networks side by side: x are the real numbers of the integer network's input
 windows, y the float layer's sums. The weights W become those of least squares with a ridge towards the float ones W0,
 
-    W = W0 + cov(y - W0 x, x) (cov(x, x) + D)^-1,  D = (ridge + few K / n) diag(cov(x, x)) + a floor,
+    W = W0 + cov(y - W0 x, x) (cov(x, x) + D)^-1,  D = (ridge + few (K / n - 1/8)) diag(cov(x, x)) + a floor,
 
-for n windows of K elements (a layer of 7x7 positions has few: it would learn these images by heart), are rounded with
-error feedback for the same covariance (`feedback.py`), and the bias makes the means equal. So a layer undoes what it
-can of the errors of the layers before it. Pictures of one camera would teach it the error of a background that never
+for n < 8 K windows of K elements (a layer of 7x7 positions has few: it would learn these images by heart), are rounded
+with error feedback for the same covariance (`feedback.py`), and the bias makes the means equal. So a layer undoes what
+it can of the errors of the layers before it. Pictures of one camera would teach it the error of a background that never
 moves: who calls measures the result on pictures that were not used here.
 """
 
@@ -35,7 +35,8 @@ from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weights import LayerWeights, rounded_to
 
 _RIDGE, _FEW, _FLOOR = 0.3, 30.0, 3e-5
-"""Of the variance of each input; of it, for as many windows as a window has elements; of the mean variance."""
+"""Of the variance of each input; of it, times what K / n is above _ENOUGH; of the mean variance."""
+_ENOUGH = 1 / 8
 _FEW_ROUNDED = 4.0
 """As _FEW, of what is added to the covariance that error feedback takes."""
 _ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
@@ -153,7 +154,7 @@ def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:
     if not (np.isfinite(level).all() and (level > 0).all()):
         return
     diagonal = np.diagonal(sums.covariance, axis1=1, axis2=2)
-    few = diagonal.shape[1] / sums.count
+    few = max(0.0, diagonal.shape[1] / sums.count - _ENOUGH)
     damping = (_RIDGE + _FEW * few) * diagonal + _FLOOR * level[:, np.newaxis]
     unit = np.eye(damping.shape[1])
     damped = sums.covariance + damping[:, :, np.newaxis] * unit

@@ -50,7 +50,7 @@ def test_every_layer_is_covered(every_layer: FloatModel, images: Any) -> None:
     again = decode(encode(integer))  # proved, stored, read
     batch = np.concatenate(list(inputs))
     assert (reference.run(again, batch)[0] == reference.run(integer, batch)[0]).all()
-    _, judge = parted(inputs, 0, 32, 0)
+    _, judge = parted(inputs, 0, 32)
     assert Expected(every_layer, judge).measure(again, "x").error == best.error
 
 
@@ -66,28 +66,27 @@ def test_the_planned_stages_are_those_that_begin(
 
 
 @pytest.mark.parametrize(
-    ("own", "drawn", "most", "beside", "fit"),
+    ("own", "drawn", "most", "fit"),
     [
-        (100, 16, 32, 16, [*(i * 100 // 24 for i in range(24)), *range(100, 116, 2)]),
-        (100, 16, 32, 0, [i * 100 // 32 for i in range(32)]),
-        (3, 16, 32, 16, [0, 1, *range(3, 19, 2)]),
-        (20, 0, 4, 0, [0, 5, 10, 15]),
-        (20, 16, 4, 16, [0, 6, 13, 20]),
+        (100, 16, 32, [*(i * 100 // 24 for i in range(24)), *range(100, 116, 2)]),
+        (3, 16, 32, [0, 1, *range(3, 19, 2)]),
+        (20, 0, 4, [0, 5, 10, 15]),
+        (20, 16, 4, [0, 6, 13, 20]),
     ],
 )
 def test_weights_are_fitted_to_some_images_and_judged_by_the_others(
-    every_layer: FloatModel, images: Any, own: int, drawn: int, most: int, beside: int, fit: list[int]
+    every_layer: FloatModel, images: Any, own: int, drawn: int, most: int, fit: list[int]
 ) -> None:
     inputs = images(every_layer)
     every = inputs.take([number % len(inputs) for number in range(own + drawn)])
-    fitted, judge = parted(every, drawn, most, beside)
+    fitted, judge = parted(every, drawn, most)
     wanted = [every.take([number])[0] for number in fit]
     assert [each.tobytes() for each in fitted] == [each.tobytes() for each in wanted]
     assert len(judge) == own + drawn - len(fit)
 
 
 def test_one_image_is_fitted_to_and_judges(every_layer: FloatModel, images: Any) -> None:
-    fit, judge = parted(images(every_layer).take([3]), 0, 32, 0)
+    fit, judge = parted(images(every_layer).take([3]), 0, 32)
     assert (len(fit), len(judge)) == (1, 1)
 
 
