@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from edgemeta.daemon.config.config import Config
+from edgemeta.model.zoo import DEFAULT
 from tools.key_table import keys, replaced, table
 
 
@@ -20,7 +21,7 @@ def test_the_table_is_written_and_the_rest_of_the_page_left(repository: Path) ->
 def test_rows_have_values_default_and_when_a_change_applies() -> None:
     found = {key: cells[:3] for key, cells in rows().items()}
     assert found["device"] == ["text", "host name", "restart"]
-    assert found["model"] == ["text", "`resnet8-cifar10`", "after a swap"]
+    assert found["model"] == ["text", f"`{DEFAULT}`", "after a swap"]
     assert found["cameras"] == ["mapping", "required", "restart"]
     assert found["cameras.<name>.source"] == ["text", "required", "camera reopens"]
     assert found["cameras.<name>.region.left"] == ["number, at least 0, below 1", "`0`", "camera reopens"]
