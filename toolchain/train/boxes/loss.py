@@ -96,13 +96,14 @@ def answers(boxes: Tensor, logits: Tensor, objects: Wanted, cells: Tensor) -> tu
     return chosen[cell], box, shared[cell, box]
 
 
-def teacher_loss(boxes: Tensor, logits: Tensor, taught: tuple[Tensor, Tensor], labels: Tensor, ruled: Tensor) -> Tensor:
+def teacher_loss(
+    boxes: Tensor, logits: Tensor, their_boxes: Tensor, scores: Tensor, labels: Tensor, ruled: Tensor
+) -> Tensor:
     """A scalar: how far the network is from a teacher's answers in the same cells.
 
-    taught: its boxes [B, cells, 4] and scores [B, cells, taught labels]; labels: their places among ours. ruled: bool
+    their_boxes [B, cells, 4], scores [B, cells, taught labels]: those; labels: their places among ours. ruled: bool
     [B, cells], where the teacher is not asked.
     """
-    their_boxes, scores = taught
     weight = scores.amax(-1) * ~ruled
     total = weight.sum().clamp(min=1.0)
     result = quality_focal(logits[..., labels], scores, ~ruled[..., None]) / total

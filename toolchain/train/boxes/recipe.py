@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from edgemeta.toolchain.train.boxes.network import GridDesign
+from edgemeta.toolchain.train.boxes.network import STRIDES, GridDesign
 from edgemeta.toolchain.train.boxes.views import BoxViewSettings
 
 
@@ -14,21 +14,26 @@ class BoxRecipe:
 
     epochs: passes over all pictures; the last `plain` share of them has no mosaics. lr: peak learning rate of AdamW,
     reached linearly after `warmup_epochs`, then cosine to zero. ema: decay per step of the moving average of the
-    weights, which is measured and exported. taught: weight of the teacher's loss beside that of the labels.
+    weights, which is measured and exported. taught, hinted: weights of the losses of the teacher's answers and features
+    beside that of the labels. small: share of the epochs, the first ones, whose views have `small_size` of the size:
+    half of the time, and what is learned there holds at full size after few epochs.
     quantized_epochs: at the end, with weights and activations rounded to 8 bits and `quantized_lr`. margin: pictures
     are kept in memory at this factor of the network's size. validation: share of the pictures that is held out to
     choose the best epoch. least_views: in an epoch; fewer pictures are seen several times.
     """
 
     epochs: int = 150
-    batch: int = 32
-    lr: float = 2e-3
+    batch: int = 16
+    lr: float = 1.5e-3
     warmup_epochs: float = 3.0
     weight_decay: float = 0.02
     ema: float | None = 0.9995
     taught: float = 1.0
+    hinted: float = 1.0
+    small: float = 0.6
+    small_size: float = 0.7
     plain: float = 0.15
-    quantized_epochs: int = 10
+    quantized_epochs: int = 5
     quantized_lr: float = 1e-4
     margin: float = 1.25
     evaluate_every: int = 5
@@ -36,6 +41,13 @@ class BoxRecipe:
     validation: float = 0.15
     least_views: int = 512
     views: BoxViewSettings = field(default_factory=BoxViewSettings)
+
+    def side(self, size: int, epoch: int) -> int:
+        """Pixels of the views of an epoch, from 0, of a network of `size` pixels: a multiple of the coarsest stride."""
+        stride = STRIDES[-1]
+        return (
+            size if epoch >= self.small * self.epochs else max(stride, round(self.small_size * size / stride) * stride)
+        )
 
     def digest(self, design: GridDesign, start: str | None, teacher: str | None) -> str:
         """SHA-256 (hex) of everything but the data that decides a run's steps; start, teacher: digests of files."""

@@ -20,6 +20,7 @@ from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.augment import STREAM_MOSAIC, STREAM_ORDER, generator
 from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.boxes.ahead import ahead
+from edgemeta.toolchain.train.boxes.hints import Hints, features
 from edgemeta.toolchain.train.boxes.loss import Wanted, flattened, label_loss, teacher_loss
 from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
 from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
@@ -58,12 +59,13 @@ class BoxRun:
         """Train, or continue; returns the best epoch, or the best of those at 8 bits where there are such."""
         recipe = self.recipe
         watched = WatchedBoxes(network, self.measured)
-        network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        trained = self._stage(network, watched, recipe, 0, "network.pt")
+        taught = Taught(network, self.teacher)
+        taught.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        trained = self._stage(taught, watched, recipe, 0, "network.pt")
         trained.network.cpu()
         if not recipe.quantized_epochs:
-            return trained
-        rounded = self.rounded(trained.network)
+            return Trained(trained.network.network, trained.epoch, trained.accuracy)
+        rounded = Taught(self.rounded(trained.network.network), None)
         if self.teacher is not None:
             self.teacher.move("cpu")
         last = replace(
@@ -72,15 +74,16 @@ class BoxRun:
             lr=recipe.quantized_lr,
             warmup_epochs=0.5,
             plain=1.0,
+            small=0.0,
             ema=None,  # an average of rounded networks would have ranges that none of them has observed
             evaluate_every=max(1, recipe.quantized_epochs // 4),
         )
         trained = self._stage(rounded, watched, last, recipe.epochs, "quantized.pt")
-        return replace(trained, epoch=recipe.epochs + trained.epoch)
+        return Trained(trained.network.network, recipe.epochs + trained.epoch, trained.accuracy)
 
     def _stage(
-        self, network: TorchNetwork, watched: "WatchedBoxes", recipe: BoxRecipe, first: int, checkpoint: str
-    ) -> Trained[TorchNetwork]:
+        self, network: "Taught", watched: "WatchedBoxes", recipe: BoxRecipe, first: int, checkpoint: str
+    ) -> Trained["Taught"]:
         pictures = len(self.pictures)
         images = pictures * -(-recipe.least_views // pictures) if pictures < recipe.least_views else pictures
         batch = min(recipe.batch, images)
@@ -93,9 +96,10 @@ class BoxRun:
             rng = generator(recipe.seed, STREAM_MOSAIC, first + epoch)
             mosaics = epoch < (1 - recipe.plain) * recipe.epochs
             settings = recipe.views if mosaics else replace(recipe.views, mosaic=0.0)
+            side = recipe.side(network.size, epoch)
 
             def draw(index: NDArray[np.int64]) -> list[BoxView]:
-                return [draw_view(self.pictures.pictures, i, network.size, settings, rng) for i in index.tolist()]
+                return [draw_view(self.pictures.pictures, i, side, settings, rng) for i in index.tolist()]
 
             def loss(_: NDArray[np.int64]) -> Tensor:
                 return self._loss(network, next(drawn))
@@ -123,13 +127,13 @@ class BoxRun:
         )
         return run_epochs(training, self.folder / checkpoint, self.identity, self.reporter)
 
-    def _loss(self, network: TorchNetwork, views: list[BoxView]) -> Tensor:
+    def _loss(self, network: "Taught", views: list[BoxView]) -> Tensor:
         """Of one batch of views, on the network's device."""
         device = device_of(network)
-        grid = torch.from_numpy(cells(network.size)).to(device)
+        grid = torch.from_numpy(cells(len(views[0].pixels))).to(device)
         x = network_input(np.stack([view.pixels for view in views]).transpose(0, 3, 1, 2)).to(device)
         with mixed_precision(device.type):
-            outputs = network(x)
+            outputs, read = network.with_features(x)
         boxes, logits = flattened(outputs, grid)
         wanted = [
             Wanted(torch.from_numpy(view.boxes).to(device), torch.from_numpy(view.classes).to(device)) for view in views
@@ -138,9 +142,41 @@ class BoxRun:
         result = label_loss(boxes, logits, wanted, known, grid)
         if self.teacher is None:
             return result
-        ruled = torch.stack([_ruled(each, self.teacher.labels, grid) for each in wanted])
-        taught = teacher_loss(boxes, logits, self.teacher.answers(x, grid), self.teacher.labels, ruled)
-        return result + self.recipe.taught * taught
+        labels, theirs = self.teacher.labels, self.teacher.answers(x, grid)
+        ruled = torch.stack([_ruled(each, labels, grid) for each in wanted])
+        result = result + self.recipe.taught * teacher_loss(boxes, logits, theirs.boxes, theirs.scores, labels, ruled)
+        if network.hints is None:
+            return result
+        with mixed_precision(device.type):
+            return result + self.recipe.hinted * network.hints.loss(read, theirs.features)
+
+
+class Taught(nn.Module):
+    """A network with the maps of its features to those of a teacher. It computes what the network does.
+
+    hints: None without a teacher.
+    """
+
+    def __init__(self, network: TorchNetwork, teacher: BoxTeacher | None) -> None:
+        super().__init__()
+        self.network = network
+        self._read = features(network, network.outputs[1::2])
+        self.hints = None if teacher is None else Hints(tuple(zip(self._read.values(), teacher.widths, strict=True)))
+
+    @property
+    def size(self) -> int:
+        """Rows of the input."""
+        return self.network.size
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The network's outputs."""
+        return self.with_features(x)[0]
+
+    def with_features(self, x: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The network's outputs, and what the last convolutions of each grid read, [B, C, H, W], the finest first."""
+        outputs = self.network.outputs
+        found = self.network.values(self.network.own_input(x), (*outputs, *self._read))
+        return found[: len(outputs)], found[len(outputs) :]
 
 
 def device_of(network: nn.Module) -> torch.device:

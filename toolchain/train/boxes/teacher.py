@@ -1,5 +1,6 @@
-"""A detection that teaches another: its boxes and scores, cell by cell, on the very views that are trained on."""
+"""A detection that teaches another, cell by cell, on the very views that are trained on."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,8 +11,22 @@ from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.batches import mixed_precision
+from edgemeta.toolchain.train.boxes.hints import features
 from edgemeta.toolchain.train.boxes.loss import decoded
 from edgemeta.toolchain.train.boxes.network import STRIDES
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Of a teacher.
+
+    boxes: [B, cells, 4] in pixels. scores: [B, cells, taught]. features: [B, C, H, W] of each grid, the finest first:
+    what its last convolutions read.
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    features: tuple[Tensor, ...]
 
 
 class BoxTeacher:
@@ -33,14 +48,11 @@ class BoxTeacher:
         if not self._theirs:
             raise DataError(f"{path}: knows none of the labels {', '.join(labels)[:200]}, expected some of them")
         self.labels = torch.tensor([place for place, label in enumerate(labels) if label in task.labels], device=device)
-        self._levels = [
-            tuple(
-                -1 if name is None else model.outputs.index(name)
-                for name in (each.boxes, each.objectness, each.classes)
-            )
-            for each in task.levels
-        ]
         self._network = TorchNetwork(model).eval().requires_grad_(False)
+        sizes = dict(zip(model.outputs, self._network(torch.zeros(1, 3, 64, 64)), strict=True))
+        levels = sorted(task.levels, key=lambda level: -sizes[level.classes].shape[-1])  # as `cells` has them
+        self._levels = [(str(each.boxes), each.objectness, each.classes) for each in levels]
+        self._read = [features(self._network, (level[2], level[0])) for level in self._levels]
         self._network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def move(self, device: str) -> None:
@@ -48,19 +60,24 @@ class BoxTeacher:
         self._network.to(device)
         self.labels = self.labels.to(device)
 
-    def answers(self, x: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Boxes [B, cells, 4] in pixels and scores [B, cells, taught] for network input x [B, 3, S, S]."""
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels of the features of each grid, the finest first."""
+        return tuple(sum(read.values()) for read in self._read)
+
+    def answers(self, x: Tensor, cells: Tensor) -> Answers:
+        """Those for network input x [B, 3, S, S]."""
+        names = tuple(dict.fromkeys([*self._network.outputs, *(name for read in self._read for name in read)]))
         with torch.no_grad(), mixed_precision(x.device.type):
             own = self._network.own_input(x).contiguous(memory_format=torch.channels_last)
-            outputs = self._network.values(own, self._network.outputs)
-        # the finest grid first, as `cells` has them
-        levels = sorted(self._levels, key=lambda level: -outputs[level[0]].shape[-1])
+            found = dict(zip(names, self._network.values(own, names), strict=True))
         numbers, scores = [], []
-        for boxes, objectness, classes in levels:
-            numbers.append(_rows(outputs[boxes]))
-            score = _rows(outputs[classes]).sigmoid()
-            scores.append(score if objectness < 0 else score * _rows(outputs[objectness]).sigmoid())
-        return decoded(torch.cat(numbers, 1), cells), torch.cat(scores, 1)[..., self._theirs]
+        for boxes, objectness, classes in self._levels:
+            numbers.append(_rows(found[boxes]))
+            score = _rows(found[classes]).sigmoid()
+            scores.append(score if objectness is None else score * _rows(found[objectness]).sigmoid())
+        read = tuple(torch.cat([found[name] for name in names], 1) for names in self._read)
+        return Answers(decoded(torch.cat(numbers, 1), cells), torch.cat(scores, 1)[..., self._theirs], read)
 
 
 def _rows(output: Tensor) -> Tensor:

@@ -104,10 +104,10 @@ def test_a_teacher_is_followed_but_where_labels_rule() -> None:
     boxes, logits = right_answers()
     scores = logits.sigmoid()[..., :1]
     labels, free = torch.tensor([0]), torch.zeros(1, len(CELLS), dtype=torch.bool)
-    assert float(teacher_loss(boxes, logits, (boxes, scores), labels, free)) < 1e-3
-    assert float(teacher_loss(boxes + 4, logits, (boxes, scores), labels, free)) > 0.1
-    assert float(teacher_loss(boxes, -logits, (boxes, scores), labels, free)) > 1
-    assert float(teacher_loss(boxes + 4, -logits, (boxes, scores), labels, ~free)) == 0
+    assert float(teacher_loss(boxes, logits, boxes, scores, labels, free)) < 1e-3
+    assert float(teacher_loss(boxes + 4, logits, boxes, scores, labels, free)) > 0.1
+    assert float(teacher_loss(boxes, -logits, boxes, scores, labels, free)) > 1
+    assert float(teacher_loss(boxes + 4, -logits, boxes, scores, labels, ~free)) == 0
 
 
 def test_levels_of_the_task_are_those_of_the_cells() -> None:

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.gate("trains a detector until it finds its squares: hal
 
 LABELS = ("red", "blue")
 SMALL = BoxWishes(size=64, width=0.25, epochs=12)
-RECIPE = BoxRecipe(batch=8, lr=5e-3, warmup_epochs=1, ema=0.9, quantized_epochs=2, evaluate_every=8, least_views=64)
+RECIPE = BoxRecipe(
+    batch=8, lr=5e-3, warmup_epochs=1, ema=0.9, quantized_epochs=2, evaluate_every=8, least_views=64, small=0.2
+)
 
 
 def write_squares(path: Path, count: int, seed: int, source: str = "squares") -> Path:
