@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _path = click.Path(path_type=Path)
-_NAMES = ("held_out", "teacher", "unlabelled", "without", "device", "licences")
+_NAMES = ("held_out", "teacher", "unlabelled", "without", "device", "licences", "quantized_epochs")
 SIZES = click.IntRange(24, 640)
 """Sides of all networks that are trained."""
 
@@ -42,6 +42,11 @@ def box_options(command: F) -> F:
             type=click.Choice(["cpu", "cuda"]),
             help="Detection: what computes all epochs but those at 8 bits.  [default: cpu]",
         ),
+        click.option(
+            "--quantized-epochs",
+            type=click.IntRange(min=0),
+            help="Detection: epochs at the end with weights and activations rounded to 8 bits.  [default: 5]",
+        ),
         click.option("--licences", type=_path, metavar="FILE", help="Detection: YAML with the licence of each source."),
     )
     for option in reversed(options):
@@ -62,7 +67,9 @@ def train_detection(run: TrainingRun, others: Mapping[str, object], boxes: Mappi
         device=boxes["device"] or "cpu",
         width=boxes["width"] or 1.0,
         start=None if boxes["start"] is None else Path(boxes["start"]),
-        **{name: boxes[name] for name in ("epochs", "teacher", "unlabelled", "without", "licences")},
+        **{
+            name: boxes[name] for name in ("epochs", "quantized_epochs", "teacher", "unlabelled", "without", "licences")
+        },
     )
     with run.watched() as common:
         result = train_boxes(
@@ -83,7 +90,7 @@ def _in_eight_bits(network: "TorchNetwork") -> "TorchNetwork":
 def require_no_boxes(boxes: dict[str, Any]) -> None:
     """Raise UsageError for an option that only a detector has."""
     for name in _NAMES:
-        if boxes[name]:
+        if boxes[name] not in (None, ()):
             raise click.UsageError(f"--{name.replace('_', '-')} is for --task detection")
 
 

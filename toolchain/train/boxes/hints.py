@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from edgemeta.model.layers import Conv
 from edgemeta.toolchain.torch_network import TorchNetwork
 
 _LEAST_SPREAD = 0.1
@@ -43,10 +42,6 @@ class Hints(nn.Module):
 
 def features(network: TorchNetwork, outputs: Sequence[str]) -> dict[str, int]:
     """Tensors that the convolutions `outputs` read, and their channels; each once, in their order."""
-    layers = {layer.name: layer for layer in network.layers}
-    found = {}
-    for name in outputs:
-        layer = layers[name]
-        assert isinstance(layer, Conv)
-        found[layer.sources[0]] = int(layer.weights.shape[-1])
-    return found
+    read = {layer.name: layer.sources[0] for layer in network.layers}
+    modules = {name: network.get_submodule(network.module_names[name]) for name in outputs}
+    return {read[name]: int(module.get_parameter("weight").shape[1]) for name, module in modules.items()}

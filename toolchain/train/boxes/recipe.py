@@ -50,6 +50,8 @@ class BoxRecipe:
         )
 
     def digest(self, design: GridDesign, start: str | None, teacher: str | None) -> str:
-        """SHA-256 (hex) of everything but the data that decides a run's steps; start, teacher: digests of files."""
+        """SHA-256 (hex) of all but the data that decides the steps in float; start, teacher: digests of files."""
         whole = {**asdict(self), "network": asdict(design), "start": start, "teacher": teacher}
+        for name in ("quantized_epochs", "quantized_lr"):
+            del whole[name]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()

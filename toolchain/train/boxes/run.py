@@ -1,5 +1,6 @@
 """The training of a detector of own pictures, by the epoch loop that all trainings share."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +62,7 @@ class BoxRun:
         watched = WatchedBoxes(network, self.measured)
         taught = Taught(network, self.teacher)
         taught.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        trained = self._stage(taught, watched, recipe, 0, "network.pt")
+        trained = self._stage(taught, watched, recipe, 0, "network.pt", self.identity)
         trained.network.cpu()
         if not recipe.quantized_epochs:
             return Trained(trained.network.network, trained.epoch, trained.accuracy)
@@ -78,11 +79,19 @@ class BoxRun:
             ema=None,  # an average of rounded networks would have ranges that none of them has observed
             evaluate_every=max(1, recipe.quantized_epochs // 4),
         )
-        trained = self._stage(rounded, watched, last, recipe.epochs, "quantized.pt")
+        steps = f"{self.identity.recipe} {recipe.quantized_epochs} {recipe.quantized_lr}"
+        identity = replace(self.identity, recipe=hashlib.sha256(steps.encode()).hexdigest())
+        trained = self._stage(rounded, watched, last, recipe.epochs, "quantized.pt", identity)
         return Trained(trained.network.network, recipe.epochs + trained.epoch, trained.accuracy)
 
     def _stage(
-        self, network: "Taught", watched: "WatchedBoxes", recipe: BoxRecipe, first: int, checkpoint: str
+        self,
+        network: "Taught",
+        watched: "WatchedBoxes",
+        recipe: BoxRecipe,
+        first: int,
+        checkpoint: str,
+        identity: RunIdentity,
     ) -> Trained["Taught"]:
         pictures = len(self.pictures)
         images = pictures * -(-recipe.least_views // pictures) if pictures < recipe.least_views else pictures
@@ -125,7 +134,7 @@ class BoxRun:
             first_epoch=first,
             all_epochs=self.recipe.epochs + self.recipe.quantized_epochs,
         )
-        return run_epochs(training, self.folder / checkpoint, self.identity, self.reporter)
+        return run_epochs(training, self.folder / checkpoint, identity, self.reporter)
 
     def _loss(self, network: "Taught", views: list[BoxView]) -> Tensor:
         """Of one batch of views, on the network's device."""

@@ -46,6 +46,7 @@ class BoxWishes:
     width: float = 1.0
     device: str = "cpu"
     epochs: int | None = None
+    quantized_epochs: int | None = None
     start: Path | None = None
     teacher: Path | None = None
     unlabelled: Sequence[Path] = ()
@@ -113,7 +114,8 @@ def train_boxes(
     if threads is not None:
         torch.set_num_threads(threads)
     recipe = recipe or BoxRecipe()
-    recipe = recipe if wishes.epochs is None else replace(recipe, epochs=wishes.epochs)
+    for name, number in (("epochs", wishes.epochs), ("quantized_epochs", wishes.quantized_epochs)):
+        recipe = recipe if number is None else replace(recipe, **{name: number})
     licences = {} if wishes.licences is None else read_licences(wishes.licences)
     parts = _parts(data, held_out, test, wishes, recipe)
     with opened_run(folder, fresh, report):
@@ -177,7 +179,7 @@ class _Run:
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of all but the data."""
+        """SHA-256 (hex) of all but the data that decides the steps in float."""
         return self.recipe.digest(self.design, _digest(self.wishes.start), _digest(self.wishes.teacher))
 
     def train(self, reporter: Reporter, rounded: "Callable[[TorchNetwork], TorchNetwork]") -> "Trained[TorchNetwork]":
