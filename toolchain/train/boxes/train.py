@@ -114,8 +114,9 @@ def train_boxes(
     if threads is not None:
         torch.set_num_threads(threads)
     recipe = recipe or BoxRecipe()
-    for name, number in (("epochs", wishes.epochs), ("quantized_epochs", wishes.quantized_epochs)):
-        recipe = recipe if number is None else replace(recipe, **{name: number})
+    recipe = recipe if wishes.epochs is None else replace(recipe, epochs=wishes.epochs)
+    if wishes.quantized_epochs is not None:
+        recipe = replace(recipe, quantized_epochs=wishes.quantized_epochs)
     licences = {} if wishes.licences is None else read_licences(wishes.licences)
     parts = _parts(data, held_out, test, wishes, recipe)
     with opened_run(folder, fresh, report):

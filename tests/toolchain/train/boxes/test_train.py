@@ -24,7 +24,7 @@ pytestmark = pytest.mark.gate("trains a detector until it finds its squares: hal
 LABELS = ("red", "blue")
 SMALL = BoxWishes(size=64, width=0.25, epochs=12)
 RECIPE = BoxRecipe(
-    batch=8, lr=5e-3, warmup_epochs=1, ema=0.9, quantized_epochs=2, evaluate_every=8, least_views=64, small=0.2
+    batch=8, lr=5e-3, warmup_epochs=1, ema=0.9, quantized_epochs=2, evaluate_every=8, least_views=64, small=0.0
 )
 
 
@@ -168,7 +168,7 @@ def test_a_teacher_labels_pictures_that_nobody_did(trained: tuple[Path, BoxResul
     pictures = folder / "yard"
     pictures.mkdir()
     cv2.imwrite(str(pictures / "0.png"), np.full((64, 64, 3), 90, np.uint8))
-    wishes = replace(SMALL, epochs=1, teacher=result.path, unlabelled=(pictures,))
+    wishes = replace(SMALL, epochs=1, quantized_epochs=0, teacher=result.path, unlabelled=(pictures,))
     taught = train(folder, folder / "test.npz", wishes, name="taught")
     provenance = load_float_model(taught.path).provenance
     assert provenance["unlabelled_images"] == 1
