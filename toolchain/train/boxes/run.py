@@ -178,7 +178,7 @@ class Taught(nn.Module):
         return self.network.size
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The network's outputs."""
+        """The network's outputs, each [B, C, H, W], of x [B, 3, H, W]."""
         return self.with_features(x)[0]
 
     def with_features(self, x: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
