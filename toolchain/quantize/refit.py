@@ -41,8 +41,8 @@ _FEW_ROUNDED = 4.0
 """As _FEW, of what is added to the covariance that error feedback takes."""
 _ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
 """Windows of a layer that it is fitted to, of all images together: 64 for each element of one, within bounds."""
-_TOGETHER = 4096
-"""Windows of small images that one product adds."""
+_TOGETHER, _SMALL = 4096, 128
+"""Windows that one product adds of images with fewer positions than the latter."""
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
@@ -197,7 +197,8 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
     grid = builder.grids.get(source) or Grid.of(kind)
     most = max(1, min(max(_ROWS_FOR_EACH * size, _ROWS[0]), _ROWS[1]) // len(wanted))
 
-    together = max(1, _TOGETHER * wanted[0].shape[3] // wanted[0].size)
+    positions = wanted[0].size // wanted[0].shape[3]
+    together = _TOGETHER // positions if positions < _SMALL else 1
     pieces = [slice(first, first + together) for first in range(0, len(wanted), together)]
 
     def rows(piece: slice) -> tuple[Float32, Float32]:
