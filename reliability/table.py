@@ -43,6 +43,7 @@ def rows() -> Iterator[Row]:
         _moved_cameras(),
         _swaps(),
         _command_flood(),
+        _home_assistant(),
         _fuzz(),
         *_lifecycle(),
         _simulate_kills(),
@@ -164,6 +165,18 @@ def _command_flood() -> Row:
     nice = f"the flooder with niceness {one['niceness_of_the_flooder']}"
     measured = f"{late} of {frames} frames late by more than one frame ({delays}); {memory} KiB more; {sent}, {nice}"
     return Row("A flood of commands delays no frame and leaves nothing behind", measured, "command-flood")
+
+
+def _home_assistant() -> Row:
+    one = read("home-assistant")
+    number, platforms = sum(one["entities"].values()), len(one["entities"])
+    measured = (
+        f"core {one['core']}: {number} entities of {platforms} platforms, "
+        f"{len(one['services'])} kinds of controls used; "
+        f"{len(one['wrong'])} wrong, {len(one['complaints'])} complaints in its log"
+    )
+    promise = "A Home Assistant sets up every entity with its value, and each control shows what the service then says"
+    return Row(promise, measured, "home-assistant")
 
 
 def _fuzz() -> Row:

@@ -16,7 +16,7 @@ from edgemeta.daemon.messages.records import (
     Part,
 )
 from edgemeta.daemon.messages.service import InfoMessage
-from edgemeta.daemon.messages.stats import CameraStats, OutboxStats, Stages
+from edgemeta.daemon.messages.stats import CameraStats, DeviceHealth, OutboxStats, Stages
 from edgemeta.model.tasks import TaskName
 
 
@@ -43,6 +43,7 @@ class CameraPage(Part):
     lines: dict[str, list[tuple[float, float]]] = Field(
         default={}, description="Ends of the camera's lines, in the same way."
     )
+    place_names: dict[str, str] = Field(default={}, description="Names for people of those of its zones that have one.")
     rate: float = Field(ge=0, description="Frames classified per second, over up to ten seconds.")
     age_s: float | None = Field(
         description="Seconds since the newest classified frame was captured; null before the first."
@@ -90,7 +91,9 @@ class PageState(Part):
     )
     uptime_s: float = Field(ge=0, description="Seconds since the service started.")
     pictures: bool = Field(description="Whether pictures are shown (`web.show_frames`).")
+    name: str = Field(default="", description="The device's name for people.")
     info: InfoMessage = Field(description="What runs on the device.")
+    health: DeviceHealth = Field(default=DeviceHealth(), description="The device itself; null is what it does not say.")
     cameras: dict[str, CameraPage] = Field(description="The cameras by name.")
     stages: StagePage | None = Field(description="Latencies by stage; null before the first stats message.")
     broker: BrokerPage = Field(description="The connection to the broker.")

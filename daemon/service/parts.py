@@ -202,6 +202,7 @@ class Parts:
             lambda: self.telemetry.last_stats,
             lambda: self.link.status,
             lambda: self.in_use.plan.config.cameras,
+            lambda: self.in_use.plan.config.device_name,
         )
         self.page = make_page(config, view, recent, self.clock, self.collection, on_fatal)
 

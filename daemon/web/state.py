@@ -22,6 +22,7 @@ class ServiceView:
     """What the page reads from the service. Any thread may call these.
 
     stats: the last stats message, None before the first. broker: status of the link. cameras: their config, by name.
+    device_name: that for people, None without one.
     """
 
     health: Callable[[], Health]
@@ -30,6 +31,7 @@ class ServiceView:
     stats: Callable[[], StatsMessage | None]
     broker: Callable[[], LinkStatus]
     cameras: Callable[[], Mapping[str, CameraConfig]]
+    device_name: Callable[[], str | None]
 
 
 class Observer:
@@ -53,7 +55,9 @@ class Observer:
             clock_synchronized=snapshot.clock_synchronized,
             uptime_s=round(snapshot.uptime, 1),
             pictures=self._show_frames,
+            name=self._service.device_name() or info.device,
             info=info,
+            health=snapshot.health,
             cameras={
                 name: self._camera(name, reading, info.tasks[name], cameras[name], health.cameras, points_of[name], now)
                 for name, reading in snapshot.cameras.items()
@@ -90,6 +94,7 @@ class Observer:
             backend=reading.backend,
             zones={name: [(x, y) for x, y in zone.polygon] for name, zone in config.zones.items()},
             lines={name: [(x, y) for x, y in line.points] for name, line in config.lines.items()},
+            place_names={name: zone.name for name, zone in config.zones.items() if zone.name is not None},
             rate=round(self._recent.rate(name, now), 1),
             age_s=round((now - shown.captured_ns) / NS, 3) if shown else None,
             frame=shown.message if shown else None,

@@ -17,7 +17,6 @@ export class CameraCard {
     this.points = [];
     this.sequence = 0;
     this.loading = false;
-    this.find("h2").textContent = name;
     this.image = this.find("figure img");
     this.overlay = new Overlay(this.find(".overlay"));
   }
@@ -27,6 +26,9 @@ export class CameraCard {
   }
 
   show(camera, state, first) {
+    this.shown = state.info.names[this.name];
+    set(this.find("h2"), this.shown);
+    this.find("h2").title = this.name;
     this.points = first ? camera.points : this.points.concat(camera.points);
     const now = Date.parse(state.time);
     while (this.points.length && this.points[0].time_ms < now - KEPT_MS) this.points.shift();
@@ -73,7 +75,7 @@ export class CameraCard {
       await this.load(`data:image/jpeg;base64,${jpeg}`, () => {
         this.overlay.show(this.image, objects, camera, labels, segments, keypoints);
         const found = segments ? "" : camera.task === "keypoints" ? `, ${keypoints.length} points` : `, ${objects.length} objects`;
-        this.image.alt = `Frame ${sequence} of camera ${this.name}${found}`;
+        this.image.alt = `Frame ${sequence} of camera ${this.shown}${found}`;
       });
     } catch {
       this.loading = false; // no answer: the page shows that the connection is lost; the picture stays
@@ -91,7 +93,7 @@ export class CameraCard {
     }
     this.loading = false;
     next.hidden = false;
-    next.alt = `Newest frame of camera ${this.name}`;
+    next.alt = `Newest frame of camera ${this.shown}`;
     this.image.replaceWith(next);
     this.image = next;
     drawOver();

@@ -15,9 +15,10 @@ export function brokerTone({ state, reason, refuses }) {
   return reason === null ? "warn" : "bad";
 }
 
-export function problems({ hanging_threads, info, broker, outbox, wants_disk, cameras }) {
+export function problems({ hanging_threads, info, health, broker, outbox, wants_disk, cameras }) {
   const found = hanging_threads.map((text) => ({ short: "a thread hangs", text, tone: "bad" }));
   if (info.overloaded !== null) found.push({ short: "overloaded", text: `overloaded: ${info.overloaded}`, tone: "warn" });
+  if (health.throttled) found.push({ short: "throttled", text: "the device runs slower for heat or want of power", tone: "warn" });
   const refused = info.model_refused;
   if (refused !== null) {
     found.push({ short: "model refused", text: `model refused, another one is in use: ${refused}`, tone: "warn" });
@@ -30,7 +31,7 @@ export function problems({ hanging_threads, info, broker, outbox, wants_disk, ca
   const troubled = shown.filter((camera) => camera.tone === "warn" || camera.tone === "bad");
   if (troubled.length === 0) return found;
   const [{ name, status, description }] = troubled;
-  const one = `camera ${name} ${status === "running" ? description.slice(status.length + 2) : status}`;
+  const one = `camera ${info.names[name]} ${status === "running" ? description.slice(status.length + 2) : status}`;
   const short = troubled.length === 1 ? one : `${troubled.length} cameras with problems`;
   return [...found, { short, text: "", tone: troubled.some((camera) => camera.tone === "bad") ? "bad" : "warn" }];
 }

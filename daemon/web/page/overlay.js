@@ -17,7 +17,7 @@ export class Overlay {
   }
 
   // `picture`: an image that is loaded; objects, zones and lines with places as fractions of it.
-  show(picture, objects, { zones, lines }, labels, segments, keypoints) {
+  show(picture, objects, { zones, lines, place_names: names }, labels, segments, keypoints) {
     this.root.hidden = false;
     this.root.style.setProperty("--ratio", picture.naturalWidth / picture.naturalHeight);
     this.cells.remove();
@@ -29,7 +29,7 @@ export class Overlay {
       ...objects.flatMap((object) => mask(object, labels)),
       ...points.flatMap(limbs),
     );
-    this.boxes.replaceChildren(...[...Object.entries(zones), ...Object.entries(lines)].map(placeName), ...objects.map((object) => box(object, labels)), ...points.flat().filter(isSeen).map(dot));
+    this.boxes.replaceChildren(...[...Object.entries(zones), ...Object.entries(lines)].map(([name, corners]) => placeName(names[name] ?? name, corners)), ...objects.map((object) => box(object, labels)), ...points.flat().filter(isSeen).map(dot));
   }
 
   hide() {
@@ -93,7 +93,7 @@ function limbs(points) {
 }
 
 // The name stands at the topmost corner of a zone, or end of a line.
-function placeName([name, corners]) {
+function placeName(name, corners) {
   const [x, y] = corners.reduce((top, corner) => (corner[1] < top[1] ? corner : top));
   const item = Object.assign(document.createElement("li"), { className: "zone" });
   place(item, x, y, x, y);

@@ -2,7 +2,7 @@
 
 import { CameraCard, set } from "./camera.js";
 import { brokerTone, problems } from "./health.js";
-import { bytes, count, duration, microseconds, reasons } from "./format.js";
+import { bytes, count, duration, microseconds, percent, reasons } from "./format.js";
 
 const TIMEOUT_MS = 4000; // events come four times per second
 const RETRY_MS = 2000;
@@ -87,8 +87,8 @@ function setConnection(description, tone) {
 function show(state) {
   if (version !== null && version !== state.info.version) return location.reload(); // the new version may have another page
   version = state.info.version;
-  document.title = `${state.info.device} · edgemeta`;
-  set(byId("device"), state.info.device);
+  document.title = `${state.name} · edgemeta`;
+  set(byId("device"), state.name);
   const models = Object.values(state.cameras).map(({ model }) => model);
   const description = ({ name, sha256 }) => // several files may have one name
     models.every((other) => other.name !== name || other.sha256 === sha256) ? name : `${name} (${sha256.slice(0, 12)})`;
@@ -100,6 +100,7 @@ function show(state) {
   showStages(state.stages);
   showModels(state);
   showBroker(state);
+  showDevice(state);
   showService(state);
   announce(state);
   first = false;
@@ -160,7 +161,7 @@ function showModels(state) {
   const running = new Map();
   for (const [name, { model, backend }] of Object.entries(state.cameras)) {
     const key = `${model.sha256} ${backend}`;
-    running.set(key, { model, backend, cameras: [...(running.get(key)?.cameras ?? []), name] });
+    running.set(key, { model, backend, cameras: [...(running.get(key)?.cameras ?? []), state.info.names[name]] });
   }
   const facts = [];
   for (const { model, backend, cameras } of running.values()) {
@@ -185,6 +186,21 @@ function showBroker({ broker, outbox }) {
     ["replayed", count(outbox.replayed)],
     ["dropped", lost ? `${count(outbox.dropped)} because the outbox was full, ${count(outbox.expired)} too old` : "none"],
   ]);
+}
+
+// What the device itself says; what it does not say is left out.
+function showDevice({ health }) {
+  const { load, cpu, memory, temperature_c, disk, disk_free_bytes, throttled } = health;
+  const rows = [
+    ["load", load?.toFixed(2)],
+    ["processors", cpu === null ? null : percent(cpu)],
+    ["memory", memory === null ? null : percent(memory)],
+    ["temperature", temperature_c === null ? null : `${temperature_c.toFixed(1)} °C`],
+    ["disk", disk === null ? null : `${percent(disk)}, ${bytes(disk_free_bytes)} free`],
+    ["throttled", throttled === null ? null : throttled ? "yes, for heat or want of power" : "no"],
+  ];
+  const known = rows.filter(([, text]) => text !== null && text !== undefined);
+  list(byId("health"), known.length ? known : [["state", "shown with the first statistics message"]]);
 }
 
 function showService({ info, uptime_s, clock_synchronized, time }) {
@@ -214,7 +230,7 @@ function list(dl, rows) {
 const announced = new Map();
 let announcedAt = 0;
 function announce(state) {
-  const statuses = [...Object.entries(state.cameras).map(([name, { description }]) => [`camera ${name}`, description]), ["broker", state.broker.state]];
+  const statuses = [...Object.entries(state.cameras).map(([name, { description }]) => [`camera ${state.info.names[name]}`, description]), ["broker", state.broker.state]];
   if (first || Date.now() - announcedAt < ANNOUNCE_MS) {
     if (first) statuses.forEach(([what, description]) => announced.set(what, description));
     return;

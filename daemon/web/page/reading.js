@@ -3,9 +3,9 @@
 import { UNKNOWN, UNSURE } from "./chart.js";
 import { count, percent } from "./format.js";
 
-export function readingOf({ task, frame, zones }) {
+export function readingOf({ task, frame, zones, place_names: names }) {
   if (frame === null) return { headline: "–", sure: false, rows: [], zones: [] };
-  return { classification, detection, "multi-label": multiLabel, embedding, segmentation, keypoints, raw }[task](frame, zones);
+  return { classification, detection, "multi-label": multiLabel, embedding, segmentation, keypoints, raw }[task](frame, zones, names);
 }
 
 function classification({ state, labels, unknown }) {
@@ -18,7 +18,7 @@ function multiLabel({ labels, counts }) {
 }
 
 // Counts are of several frames, the scores of this one.
-function detection({ objects, counts, zones }, configured) {
+function detection({ objects, counts, zones }, configured, names) {
   const total = Object.values(counts ?? {}).reduce((sum, number) => sum + number, 0);
   const best = (label) => Math.max(0, ...objects.filter((each) => each.label === label).map(({ score }) => score));
   const rows = byNumber(counts).map(([label, number]) => ({ label, share: best(label), figure: count(number) }));
@@ -26,7 +26,7 @@ function detection({ objects, counts, zones }, configured) {
     headline: total === 0 ? "no objects" : `${count(total)} ${total === 1 ? "object" : "objects"}`,
     sure: total > 0,
     rows,
-    zones: Object.keys(configured).map((name) => [name, byNumber(zones?.[name]).map(([label, number]) => `${count(number)} ${label}`).join(", ") || "empty"]),
+    zones: Object.keys(configured).map((name) => [names[name] ?? name, byNumber(zones?.[name]).map(([label, number]) => `${count(number)} ${label}`).join(", ") || "empty"]),
     list: "Objects by label",
   };
 }

@@ -158,3 +158,26 @@ def test_bodies_have_points_and_limbs_and_masks_have_outlines(serve: Any, look: 
     (corners,) = masks
     assert all(250 <= x <= 375 and 500 <= y <= 666.7 for x, y in corners)
     assert stroke.startswith("rgb")
+
+
+def test_names_for_people_and_the_device_s_own_health_are_shown(serve: Any, look: Any, tmp_path: Path) -> None:
+    picture = write_squares(tmp_path / "squares.png", {(1, 1): "red"})
+    yard = {"name": "Hof <b>hinten</b>", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
+    page = serve(
+        device_name="Büro: Kasten",
+        model=str(save_square_detector(tmp_path / "squares.safetensors")),
+        cameras={
+            "front": {"name": "玄関", "source": str(picture), "loop": True, "fps": 20, "zones": {"yard": yard}},
+            "gone": {"name": "Straße", "source": str(tmp_path / "missing.png")},
+        },
+        stats={"interval": 1},
+    )
+    browser = look(page, 1440, "light")
+    shows(browser, "#device", "Büro: Kasten")
+    shows(browser, ".camera h2", "玄関")
+    shows(browser, ".camera .in-zones dt", "Hof <b>hinten</b>")
+    shows(browser, ".camera .overlay .zone", "Hof <b>hinten</b>")
+    shows(browser, "#connection", "camera Straße failed")
+    shows(browser, "#health", "memory")
+    assert browser.run(CONTRAST) == {}
+    assert browser.log() == []
