@@ -5,7 +5,7 @@ from pathlib import Path
 from edgemeta.model.errors import ModelError
 from edgemeta.model.small_file import exists, shortened
 
-DEFAULT = "resnet8-cifar10"
+DEFAULT = "people-vehicles-animals"
 """The network of a config that names none, of the demo and of other commands."""
 
 _FOLDER = Path(__file__).parent

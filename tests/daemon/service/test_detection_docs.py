@@ -99,7 +99,7 @@ def test_its_calibration_runs(page: str, folder: Path, shared_data: Path) -> Non
     """With the import that the page begins with; the clip is short. Minutes: every way to quantize is tried."""
     commands = [
         *re.findall(r"^edgemeta (import yolox(?:.*\\\n)*.*)$", page, re.MULTILINE),
-        *re.findall(r"^edgemeta (quantize .*)$", page, re.MULTILINE),
+        *re.findall(r"^edgemeta (quantize yolox.*)$", page, re.MULTILINE),
     ]
     assert len(commands) == 2
     (folder / "yolox_nano.onnx").write_bytes((shared_data / "networks" / "yolox_nano.onnx").read_bytes())
