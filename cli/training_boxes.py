@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _path = click.Path(path_type=Path)
-_NAMES = ("held_out", "teacher", "unlabelled", "without", "device", "licences", "quantized_epochs")
+_NAMES = ("held_out", "teacher", "unlabelled", "empty", "without", "device", "licences", "quantized_epochs")
 SIZES = click.IntRange(24, 640)
 """Sides of all networks that are trained."""
 
@@ -33,6 +33,13 @@ def box_options(command: F) -> F:
             multiple=True,
             metavar="DIR",
             help="Detection: pictures that only the teacher labels; may be repeated.",
+        ),
+        click.option(
+            "--empty",
+            type=_path,
+            multiple=True,
+            metavar="DIR",
+            help="Detection: pictures that show none of the labels; may be repeated.",
         ),
         click.option(
             "--without", multiple=True, metavar="SOURCE", help="Detection: a source to leave out; may be repeated."
@@ -67,9 +74,7 @@ def train_detection(run: TrainingRun, others: Mapping[str, object], boxes: Mappi
         device=boxes["device"] or "cpu",
         width=boxes["width"] or 1.0,
         start=None if boxes["start"] is None else Path(boxes["start"]),
-        **{
-            name: boxes[name] for name in ("epochs", "quantized_epochs", "teacher", "unlabelled", "without", "licences")
-        },
+        **{name: boxes[name] for name in ("epochs", *_NAMES) if name not in ("held_out", "device")},
     )
     with run.watched() as common:
         result = train_boxes(

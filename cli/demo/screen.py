@@ -113,7 +113,7 @@ def screen(tally: Tally, picture: DemoPicture | None, ended: str, layout: Layout
     return Panel(
         Group(_headline(tally), body, counts),
         title="[bold]edgemeta demo[/]",
-        subtitle=f"[dim]{ended or 'Ctrl-C ends it'}[/]",
+        subtitle=f"[dim]{tally.frames} received, {tally.dropped} dropped; {ended or 'Ctrl-C ends it'}[/]",
         border_style="cyan",
         width=layout.width,
     )
@@ -128,7 +128,6 @@ def _headline(tally: Tally) -> Text:
         " on ",
         (tally.frame.backend, "bold"),
         (f"  {tally.rate:5.1f} frames/s", "cyan"),
-        f"  {tally.frames} received  {tally.dropped} dropped",
     )
     if tally.status is not None and tally.status.status is CameraState.FAILED:
         line.append(f"\ncamera: {tally.status.reason}", "red")

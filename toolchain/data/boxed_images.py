@@ -1,7 +1,6 @@
 """Images with boxes around what they show: the data set of a detector, and its file."""
 
 import hashlib
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from edgemeta.model.atomic_write import atomic_file
 from edgemeta.toolchain.data.copies import picture_digests
 from edgemeta.toolchain.data.labelled_images import first_places
-from edgemeta.toolchain.data.npz_files import labels_of, members_of, pixels_of, places_of
+from edgemeta.toolchain.data.npz_files import has_member, labels_of, members_of, pixels_of, places_of
 from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
 
@@ -93,11 +92,7 @@ def boxed_part(images: BoxedImages, share: float, seed: int) -> NDArray[np.bool_
 
 def is_boxed(path: Path) -> bool:
     """Whether a file is an archive with boxes (it may still be wrong)."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "boxes.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
+    return has_member(path, "boxes")
 
 
 def save_boxed_images(data: BoxedImages, path: Path) -> None:

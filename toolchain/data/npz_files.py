@@ -3,6 +3,7 @@
 Each function raises a DataError of one sentence that names the file.
 """
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,15 @@ from edgemeta.toolchain.errors import DataError
 
 MAX_LABELS = 10_000
 """Classes of an archive."""
+
+
+def has_member(path: Path, name: str) -> bool:
+    """Whether a file is an archive with a member of this name (it may still be wrong)."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{name}.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def members_of(path: Path) -> dict[str, NDArray[Any]]:

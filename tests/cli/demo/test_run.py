@@ -130,7 +130,7 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
     assert first.startswith("frame "), err
     assert (process.returncode, err) == (0, "")
     assert "frame messages in" in out
-    assert "named right" in out
+    assert "events of objects" in out
 
 
 def test_no_service_outlives_a_killed_demo(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.toolchain.data.boxed_images import BoxedImages, is_boxed, load_boxed_images
+from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images
 from edgemeta.toolchain.data.boxes.archive import load_box_archive
 from edgemeta.toolchain.data.boxes.coco import is_coco, load_coco
 from edgemeta.toolchain.data.boxes.found import FoundPictures, read_picture
 from edgemeta.toolchain.data.boxes.pictures import BoxedPicture, BoxedPictures, Pixels
 from edgemeta.toolchain.data.boxes.xml_files import load_cvat, load_voc, parsed
 from edgemeta.toolchain.data.boxes.yolo import load_yolo, names_file
-from edgemeta.toolchain.data.npz_files import members_of
+from edgemeta.toolchain.data.npz_files import has_member
 from edgemeta.toolchain.errors import DataError
 
 _GREY = 128
@@ -34,8 +34,7 @@ def open_boxed_pictures(path: Path) -> BoxedPictures:
         raise DataError(f"{path}: is not there, expected {_FORMS}")
     match path.suffix.lower():
         case ".npz":
-            members = is_boxed(path) and "x" in members_of(path)
-            return _of_images(path) if members else load_box_archive(path)
+            return load_box_archive(path) if has_member(path, "jpeg") else _of_images(path)
         case ".json":
             return load_coco(path, path.parent)
         case ".xml":
@@ -50,7 +49,7 @@ def open_boxed_images(path: Path, labels: tuple[str, ...], size: int) -> BoxedIm
 
     Those of an archive of squares stay as they are; others stand in the middle of grey. Raises DataError.
     """
-    if path.suffix.lower() == ".npz" and is_boxed(path) and "x" in members_of(path):
+    if path.suffix.lower() == ".npz" and not has_member(path, "jpeg"):
         return load_boxed_images(path, labels=labels)
     return open_boxed_pictures(path).numbered_by(labels, path).read(size).letterboxed(size, _GREY)
 
@@ -118,8 +117,11 @@ def _given(pixels: NDArray[np.uint8]) -> Pixels:
     return pixels
 
 
-def open_unlabelled(folder: Path, labels: tuple[str, ...]) -> BoxedPictures:
-    """The pictures in a folder and its sub-folders, in which no label was annotated. Raises DataError."""
+def open_without_boxes(folder: Path, labels: tuple[str, ...], *, empty: bool) -> BoxedPictures:
+    """The pictures in a folder and its sub-folders; empty: they show none of the labels, else nobody knows.
+
+    Raises DataError.
+    """
     none = np.empty(0, np.int64)
     return BoxedPictures(
         labels,
@@ -130,7 +132,7 @@ def open_unlabelled(folder: Path, labels: tuple[str, ...]) -> BoxedPictures:
                 boxes=np.empty((0, 4), np.float32),
                 classes=none,
                 difficult=none.astype(np.bool_),
-                known=np.zeros(len(labels), np.bool_),
+                known=np.full(len(labels), empty),
                 source=path.parent.name if path.parent != folder else folder.name,
             )
             for path in FoundPictures(folder).paths

@@ -12,8 +12,8 @@ from edgemeta.model.callbacks import Report
 from edgemeta.model.float_file import load_float_model, save_float_model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
-from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_unlabelled
-from edgemeta.toolchain.data.boxes.pictures import BoxedPictures, held_out_pictures
+from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_without_boxes
+from edgemeta.toolchain.data.boxes.pictures import BoxedPicture, BoxedPictures, held_out_pictures
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
@@ -50,6 +50,7 @@ class BoxWishes:
     start: Path | None = None
     teacher: Path | None = None
     unlabelled: Sequence[Path] = ()
+    empty: Sequence[Path] = ()
     without: Sequence[str] = ()
     licences: Path | None = None
 
@@ -158,9 +159,13 @@ def _parts(data: Path, held_out: Path | None, test: Path | None, wishes: BoxWish
     else:
         training, validation = given, _numbered(held_out, given.labels, wishes)
     tested = None if test is None else _numbered(test, given.labels, wishes)
-    unlabelled = [open_unlabelled(folder, given.labels) for folder in wishes.unlabelled]
-    every = tuple(picture for each in unlabelled for picture in each.pictures)
-    return _Parts(training, BoxedPictures(given.labels, every), validation, tested)
+
+    def without_boxes(folders: Sequence[Path], empty: bool) -> tuple[BoxedPicture, ...]:
+        opened = [open_without_boxes(folder, given.labels, empty=empty) for folder in folders]
+        return tuple(picture for each in opened for picture in each.pictures)
+
+    training = BoxedPictures(given.labels, training.pictures + without_boxes(wishes.empty, True))
+    return _Parts(training, BoxedPictures(given.labels, without_boxes(wishes.unlabelled, False)), validation, tested)
 
 
 def _numbered(path: Path, labels: tuple[str, ...], wishes: BoxWishes) -> BoxedPictures:

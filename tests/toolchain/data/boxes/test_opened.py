@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
-from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_unlabelled
+from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_without_boxes
 from edgemeta.toolchain.data.boxes.pictures import BoxedPictures
 from edgemeta.toolchain.errors import DataError
 
@@ -265,11 +265,13 @@ def test_a_picture_of_the_same_name_in_two_places_needs_its_path(tmp_path: Path,
     assert as_written(open_boxed_pictures(folder), two)
 
 
-def test_pictures_without_boxes_know_no_label(tmp_path: Path, two: list[Picture]) -> None:
+@pytest.mark.parametrize("empty", [False, True])
+def test_pictures_without_boxes_know_no_label_or_show_none(tmp_path: Path, two: list[Picture], empty: bool) -> None:
     draw_pictures(tmp_path / "yard", two)
-    read = open_unlabelled(tmp_path / "yard", LABELS)
+    read = open_without_boxes(tmp_path / "yard", LABELS, empty=empty)
     assert [each.source for each in read.pictures] == ["yard", "yard"]
-    assert not any(each.known.any() for each in read.pictures)
+    assert all((each.known == empty).all() for each in read.pictures)
+    assert not any(len(each.boxes) for each in read.pictures)
 
 
 def test_labels_of_another_part_are_numbered_like_the_first(tmp_path: Path, two: list[Picture]) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,11 +169,14 @@ def test_a_teacher_labels_pictures_that_nobody_did(trained: tuple[Path, BoxResul
     pictures = folder / "yard"
     pictures.mkdir()
     cv2.imwrite(str(pictures / "0.png"), np.full((64, 64, 3), 90, np.uint8))
-    wishes = replace(SMALL, epochs=1, quantized_epochs=0, teacher=result.path, unlabelled=(pictures,))
+    empty = folder / "empty"
+    shutil.copytree(pictures, empty)
+    given = {"unlabelled": (pictures,), "empty": (empty,)}
+    wishes = replace(SMALL, epochs=1, quantized_epochs=0, teacher=result.path, **given)
     taught = train(folder, folder / "test.npz", wishes, name="taught")
     provenance = load_float_model(taught.path).provenance
     assert provenance["unlabelled_images"] == 1
-    assert provenance["sources"] == {"squares": 14, "yard": 1}
+    assert provenance["sources"] == {"empty": 1, "squares": 14, "yard": 1}
     assert "| teacher: grids-w0.25-64-squares | the network | not stated |" in taught.card.read_text("utf-8")
 
 
