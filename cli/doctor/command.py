@@ -24,7 +24,13 @@ STANDARD_OUTPUT = "-"
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="The service's config: its broker.")
 @click.option("--broker", metavar="HOST[:PORT]", help="A broker without encryption and login, instead of a config.")
 @click.option("--seconds", type=click.FloatRange(1, 600), default=KERNELS, show_default=True, help="For self-tests.")
-@click.option("--json", "file", metavar="FILE|-", help="Also write the report without names; - prints nothing else.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(allow_dash=True),
+    metavar="FILE|-",
+    help="Also write the report without names; - prints nothing else.",
+)
 def doctor(config: Path | None, broker: str | None, seconds: float, file: str | None) -> None:
     """Look at this machine, its backends, cameras and broker, and say what is in the way.
 

@@ -55,7 +55,7 @@ def service(write_config: Callable[..., Path], tmp_path: Path, free_port: Callab
     path = write_config(
         cameras={"front": {"source": "synthetic://", "fps": 1, "publish": {"frames": "change"}}},
         state={"min_frames": 3, "window_frames": 5, "enter_score": 0.6, "leave_score": 0.5},
-        label_map={"automobile": "vehicle", "truck": "vehicle"},
+        label_map={"car": "vehicle", "truck": "vehicle"},
         homeassistant={"enabled": True},
         mqtt={"host": "127.0.0.1", "port": free_port()},
         data_folder=str(tmp_path),

@@ -201,10 +201,12 @@ class Reader:
     def _decode_when_asked(self, stream: Stream, log: list[tuple[int, str, str]]) -> None:
         """Keep the packets since the last key frame; for a question decode them, and answer with the last picture.
 
-        What was decoded is not kept, and what follows it goes on from there: no packet is decoded twice.
+        What was decoded is not kept, and what follows it goes on from there: no packet is decoded twice. A decoder may
+        hold a picture until the next packet, so what it held since the question before does not answer this one.
         """
         kept: list[VideoPacket] = []
         size, begun = 0, False
+        since: int | None = None
         for packet in stream.packets():
             begun = begun or packet.is_keyframe
             if packet.is_keyframe:
@@ -215,12 +217,15 @@ class Reader:
                 size += packet.size
             self._look_for_question()
             if kept and (self._asked or size > MOST_KEPT):
+                since = stream.time_of(kept[0]) if since is None else since
                 pictures = [picture for each in kept for picture in stream.decode(each)]
                 log.clear()
                 kept.clear()
                 size = 0
-                if self._asked and pictures:
+                held = since is not None and bool(pictures) and (pictures[-1].stream_ns or since) < since
+                if self._asked and pictures and not held:
                     self._offer(pictures[-1], stream.damaged)
+                    since = None
             if stream.decoder.way != self._way:
                 self._name(stream)
 

@@ -84,7 +84,7 @@ def test_a_picture_on_demand_is_the_newest_one(free_port: Callable[[], int]) -> 
     assert first.stream_ns is not None
     assert second.stream_ns is not None
     passed = (second.captured_ns - first.captured_ns) / 1e9
-    assert (second.stream_ns - first.stream_ns) / 1e9 == pytest.approx(passed, abs=0.5)
+    assert (second.stream_ns - first.stream_ns) / 1e9 > passed - 0.5  # the first may have waited in the kernel
     assert first.skipped == second.skipped == 0
 
 
