@@ -17,6 +17,9 @@ from edgemeta.plugins.drawn.show import HEIGHT, WIDTH
 _PACKAGE = "skimage"
 
 
+_GREY = 128
+
+
 class PhotographError(EdgemetaError):
     """The photographs are not there, with the reason in one sentence."""
 
@@ -41,7 +44,7 @@ class Photograph:
 
 PHOTOGRAPHS = (
     Photograph("person", "astronaut.png", "NASA, public domain"),
-    Photograph("cat", "chelsea.png", "Stefan van der Walt, CC0"),
+    Photograph("cat", "chelsea.png", "Stefan van der Walt, CC0", width=1.8),
     Photograph("person", "camera.png", "Lav Varshney, CC0"),
 )
 
@@ -70,7 +73,7 @@ class PhotographTake:
         self._light = rng.uniform(0.9, 1.05)
 
     def draw(self, t: float) -> NDArray[np.uint8]:
-        """The frame at t = 0 .. 1, [HEIGHT, WIDTH, 3], B, G, R; what lies beside the photograph is its mirror image."""
+        """The frame at t = 0 .. 1, [HEIGHT, WIDTH, 3], B, G, R; grey beside the photograph."""
         height, width = self._pixels.shape[:2]
         across, down, zoom = np.sin(2 * np.pi * t * np.array([1.0, 1.5, 0.5]) + self._phase)
         scale = WIDTH / (self._photograph.width * width * (1 + 0.12 * zoom))
@@ -78,7 +81,7 @@ class PhotographTake:
         y = height * (self._photograph.middle[1] + 0.04 * down)
         turn = np.array([[scale, 0, WIDTH / 2 - scale * x], [0, scale, HEIGHT / 2 - scale * y]])
         moved = cv2.warpAffine(
-            self._pixels, turn, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
+            self._pixels, turn, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR, borderValue=(_GREY, _GREY, _GREY)
         )
         return np.asarray(cv2.convertScaleAbs(moved, alpha=self._light), np.uint8)
 
