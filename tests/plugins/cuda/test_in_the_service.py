@@ -109,6 +109,7 @@ def test_the_service_runs_on_the_device_and_stops_in_order(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
+        "model: resnet8-cifar10\n"
         f"backend: {{name: cuda, {keys}options: {{tiles: rule}}}}\n"
         "batch: {max_frames: 2}\n"
         'cameras: {a: {source: "synthetic://", fps: 5}, b: {source: "synthetic://", fps: 5}}\n'
