@@ -10,7 +10,7 @@ What it does not know: the score threshold becomes the least one, from the model
 foreign pictures, which show none of the labels, have an object.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -169,13 +169,18 @@ def with_scores(model: Model, scores: ScoreMap) -> Model:
     return replace(model, layers=tuple(changed.get(layer.name, layer) for layer in model.layers), self_test=None)
 
 
-def greatest_scores(model: Model, frames: Frames) -> Float64:
-    """The score [n] of the best object in each picture, preprocessed as the service does it; 0 where there is none."""
+def greatest_scores(model: Model, frames: Frames, labels: Collection[str] | None = None) -> Float64:
+    """The score [n] of the best object in each picture, preprocessed as the service does it; 0 where there is none.
+
+    labels: those that count; None: all.
+    """
+    counted = model.labels if labels is None else labels
     find = Detector(model, least_scores(model.task), outlines=False)
     scores: list[float] = []
     with closing(integer_session(model)) as session:
         for batch in batches(model, frames):
-            scores += [max((each.score for each in some), default=0.0) for some in objects_of(find, session.run(batch))]
+            for objects in objects_of(find, session.run(batch)):
+                scores.append(max((each.score for each in objects if each.label in counted), default=0.0))
     if not scores:
         raise QuantizeError(f"{frames.source}: no picture could be used, expected at least one")
     return np.array(scores)
