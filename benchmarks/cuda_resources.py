@@ -21,6 +21,7 @@ from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES, Architecture
 from edgemeta.kernels.cuda.plan.launch_plan import Launch, LaunchPlan
 from edgemeta.model.file import load
 from edgemeta.model.float_file import load_float_model
+from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import find, names
 from edgemeta_proof.baselines.paper.launch import BASELINE, KERNELS
 
@@ -72,7 +73,7 @@ def plans(architectures: Iterable[Architecture]) -> Iterator[tuple[str, LaunchPl
     for architecture in architectures:
         for name, model in models.items():
             yield name, lower(model, architecture)
-            if architecture.name == "sm_53":
+            if architecture.name == "sm_53" and isinstance(model.task, Classification):  # others need later kernels
                 yield f"{name} (paper)", lower(model, architecture, kernels=KERNELS)
                 yield f"{name} (paper, tiled)", lower(model, architecture, kernels=BASELINE)
         yield f"{floating.name} (float32)", float_plan_of(floating, architecture)

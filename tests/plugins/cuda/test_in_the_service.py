@@ -138,7 +138,7 @@ def test_a_failed_gpu_ends_the_service_for_a_restart(environment: dict[str, str]
     """A session that is lost would fail every later frame, too."""
     config = tmp_path / "config.yaml"
     config.write_text(
-        "backend: {name: cuda, options: {tiles: rule}}\n"
+        "model: resnet8-cifar10\nbackend: {name: cuda, options: {tiles: rule}}\n"
         'cameras: {a: {source: "synthetic://", fps: 20}}\n'
         f"mqtt: {{port: 1}}\ndata_folder: {tmp_path}\n"
     )

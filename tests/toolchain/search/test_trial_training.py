@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgemeta.model.file import load
 from edgemeta.model.float_file import save_float_model
+from edgemeta.model.layers import Weighted
 from edgemeta.toolchain.search.config import load_search
 from edgemeta.toolchain.search.objective import bits_of
 from edgemeta.toolchain.search.result import best, outcomes, save_chosen
@@ -74,8 +75,8 @@ def test_trials_are_trained_and_the_chosen_network_is_the_measured_one(
     assert trained.layers != untrained.layers
     saved = save_chosen(searched, chosen, tmp_path / "best.safetensors", None, print)
     model = load(saved.path)
-    assert [each.weights.decode().tolist() for each in model.layers if hasattr(each, "weights")] == [
-        each.weights.decode().tolist() for each in trained.layers if hasattr(each, "weights")
+    assert [each.weights.decode().tolist() for each in model.layers if isinstance(each, Weighted)] == [
+        each.weights.decode().tolist() for each in trained.layers if isinstance(each, Weighted)
     ]
     study = model.provenance["search"]
     assert isinstance(study, dict)
@@ -95,7 +96,7 @@ def test_a_trial_is_trained_to_the_same_integers_each_time(
     bits = bits_of(one.trials[0].params)
     first, second = (searched.setup.build(bits, 1) for searched in (one, other))
     for a, b in zip(first.layers, second.layers, strict=True):
-        if hasattr(a, "weights") and hasattr(b, "weights"):
+        if isinstance(a, Weighted) and isinstance(b, Weighted):
             np.testing.assert_array_equal(a.weights.decode(), b.weights.decode())
 
 
