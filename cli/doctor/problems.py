@@ -32,7 +32,7 @@ def problems(report: DoctorReport) -> Iterator[Problem]:
 
 
 def title(test: KernelTest) -> str:
-    """A test in words."""
+    """What was tested: backend, instruction set, form, and threads above one."""
     threads = f"{test.threads} threads" if test.threads > 1 else None
     return " ".join(filter(None, (test.backend, test.isa, test.form, threads)))
 

@@ -15,9 +15,8 @@ from edgemeta.model.errors import EdgemetaError
 from edgemeta.plugins.drawn.show import HEIGHT, WIDTH
 
 _PACKAGE = "skimage"
-
-
 _GREY = 128
+"""Level of each colour beside a photograph."""
 
 
 class PhotographError(EdgemetaError):
