@@ -130,12 +130,15 @@ def _tests(available: list[str], seconds: float, step: _Steps) -> list[KernelTes
     variants = kernels.variants(available)
     step.more(len(variants))
     kernels.networks()  # once, for all children
-    until, found = time.monotonic() + seconds, []
-    for variant in variants:
-        left = until - time.monotonic()
-        if left > 0:
-            test, instead = partial(kernels.outcome, variant, until), partial(kernels.failed, variant)
-            found.append(step(test, instead, left + HANGS))
+    end, found = time.monotonic() + seconds, []
+    for number, variant in enumerate(variants):
+        now = time.monotonic()
+        share = (end - now) / (len(variants) - number)  # what one leaves is for those after it
+        if share > 0:
+            test, instead = partial(kernels.outcome, variant, now + share), partial(kernels.failed, variant)
+            found.append(step(test, instead, share + HANGS))
+        else:
+            found.append(kernels.failed(variant, None))
     return found
 
 

@@ -70,8 +70,8 @@ def networks() -> tuple[Model, ...]:
 
 
 def outcome(variant: Variant, until: float) -> KernelTest:
-    """Run the networks until a moment of `monotonic`."""
-    models, differ = networks(), []
+    """Run the networks until a moment of `monotonic`, or until the device fails."""
+    models, differ, failure = networks(), [], None
     run = unsupported = left = 0
     for number, model in enumerate(models):
         if monotonic() > until:
@@ -80,17 +80,20 @@ def outcome(variant: Variant, until: float) -> KernelTest:
         assert model.self_test is not None
         try:
             found = flat(_outputs(variant, model, model.self_test.batch))
-        except (BackendError, UnsupportedError):
+        except (BackendError, UnsupportedError) as error:
+            if not isinstance(error, UnsupportedError) and not isinstance(error.__cause__, UnsupportedError):
+                failure, left = f"{model.name}: {error}", len(models) - number
+                break
             unsupported += 1
             continue
         run += 1
         if not np.array_equal(found, model.self_test.expected):
             differ.append(model.name)
-    return _test(variant, networks=run, unsupported=unsupported, left=left, differ=differ)
+    return _test(variant, networks=run, unsupported=unsupported, left=left, differ=differ, failure=failure)
 
 
-def failed(variant: Variant, reason: str) -> KernelTest:
-    """The outcome of a test that ended early."""
+def failed(variant: Variant, reason: str | None) -> KernelTest:
+    """The outcome of a test that ended early, or, without a reason, had no time to begin."""
     return _test(variant, left=len(networks()), failure=reason)
 
 

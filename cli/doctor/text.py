@@ -54,7 +54,8 @@ def _tests(tests: list[KernelTest]) -> Iterator[str]:
     run, left = sum(test.networks for test in tests), sum(test.left for test in tests)
     text = f"{run} runs, {sum(len(test.differ) for test in tests)} differ" + (f" ({forms})" if forms else "")
     text += f"; no time for {left} more" if left else ""
-    yield from _row(" ".join(filter(None, (first.backend, first.isa))), BAD if wrong else GOOD, text)
+    sign = BAD if wrong else GOOD if run else NEUTRAL
+    yield from _row(" ".join(filter(None, (first.backend, first.isa))), sign, text)
 
 
 def _video(report: DoctorReport) -> Iterator[str]:

@@ -15,6 +15,7 @@ import pytest
 
 from edgemeta.cli.doctor import examine
 from edgemeta.cli.doctor.examine import Asked, examined
+from edgemeta.cli.doctor.kernels import variants
 from edgemeta.cli.doctor.names import own_names
 from edgemeta.cli.doctor.report import DoctorReport
 from edgemeta.cli.doctor.text import COLUMNS, lines
@@ -58,6 +59,10 @@ def test_every_part_has_found_something(report: DoctorReport) -> None:
     assert [each.name for each in report.backends] == list(names())
     assert report.kernels[0].networks > 0
     assert report.kernels[0].isa == supported_isas()[-1]
+    tested = variants([each.name for each in report.backends if each.available])
+    assert [(each.backend, each.isa, each.form) for each in report.kernels] == [
+        (each.backend, each.isa, each.form) for each in tested
+    ], "each has its share of the time, and is in the report if that was none"
     assert all(not test.differ and test.failure is None for test in report.kernels)
     first, *others = report.speed
     assert first.median_us is not None

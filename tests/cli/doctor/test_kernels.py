@@ -10,8 +10,10 @@ from edgemeta.cli.doctor import kernels
 from edgemeta.cli.doctor.kernels import NETWORKS, Variant, networks, outcome, variants
 from edgemeta.kernels.cpu.library import FORMS, supported_isas
 from edgemeta.kernels.cpu.program import Program
+from edgemeta.kernels.lowering.steps import UnsupportedError
 from edgemeta.model.graph import SelfTest
 from edgemeta.model.layers import Layer
+from edgemeta.plugins.api import BackendError
 from tests.conformance.cases import CASES
 from tests.conformance.operators import OPERATORS
 from tools.doctor_networks import files
@@ -77,3 +79,20 @@ def test_a_wrong_integer_and_the_end_of_the_time_are_reported(monkeypatch: pytes
         assert (found.networks, found.differ) == (2, [first.name])
     late = outcome(Variant("reference"), 0.0)
     assert (late.networks, late.left) == (0, 2)
+
+
+def test_a_device_that_fails_is_no_network_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise BackendError("backend cuda: the device or its driver failed")
+
+    def refused(*_: object) -> None:
+        raise BackendError("backend cuda: layer 'x' is not supported") from UnsupportedError("layer 'x'")
+
+    count = len(networks())
+    monkeypatch.setattr(kernels, "_outputs", broken)
+    found = outcome(Variant("cuda"), FOREVER)
+    assert (found.networks, found.unsupported, found.left) == (0, 0, count)
+    assert found.failure == f"{networks()[0].name}: backend cuda: the device or its driver failed"
+    monkeypatch.setattr(kernels, "_outputs", refused)
+    found = outcome(Variant("cuda"), FOREVER)
+    assert (found.networks, found.unsupported, found.left, found.failure) == (0, count, 0, None)
