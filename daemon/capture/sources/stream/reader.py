@@ -217,7 +217,8 @@ class Reader:
                 size += packet.size
             self._look_for_question()
             if kept and (self._asked or size > MOST_KEPT):
-                since = stream.time_of(kept[0]) if since is None else since
+                if self._asked and since is None:
+                    since = stream.time_of(kept[0])
                 pictures = [picture for each in kept for picture in stream.decode(each)]
                 log.clear()
                 kept.clear()
