@@ -43,7 +43,7 @@ from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.inference.tracking.detection import DetectionTracker
 from edgemeta.daemon.inference.tracking.life import GRID
-from edgemeta.daemon.messages.records import EventKind, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.model.file import load
 from edgemeta.model.tasks import Detection

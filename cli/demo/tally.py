@@ -8,15 +8,8 @@ from itertools import islice
 
 import numpy as np
 
-from edgemeta.daemon.messages.records import (
-    EventKind,
-    EventMessage,
-    FoundObject,
-    FrameLatency,
-    FrameMessage,
-    LabelScore,
-    StatusMessage,
-)
+from edgemeta.daemon.messages.events import EventKind, EventMessage
+from edgemeta.daemon.messages.records import FoundObject, FrameLatency, FrameMessage, LabelScore, StatusMessage
 from edgemeta.daemon.messages.service import InfoMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 

@@ -16,7 +16,8 @@ from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.state_reporter import StateReporter, Updates
 from edgemeta.daemon.inference.tracking.by_task import tracker_of
 from edgemeta.daemon.inference.tracking.tracker import Event
-from edgemeta.daemon.messages.records import SCHEMA_VERSION, Box, EventMessage, Fields, FrameMessage, ModelIdentity
+from edgemeta.daemon.messages.events import EventMessage
+from edgemeta.daemon.messages.records import SCHEMA_VERSION, Box, Fields, FrameMessage, ModelIdentity
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.graph import Model

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
-from edgemeta.daemon.messages.records import EventMessage, Fields, FollowedObject, StateMessage
+from edgemeta.daemon.messages.events import EventMessage, FollowedObject
+from edgemeta.daemon.messages.records import Fields, StateMessage
 from edgemeta.daemon.runtime.clock import NS, Clock
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from edgemeta.daemon.messages.commands import ModelCommand, ReloadCommand, RestartCommand, SetCommand
-from edgemeta.daemon.messages.records import EventMessage, FrameMessage, MotionMessage, StateMessage, StatusMessage
+from edgemeta.daemon.messages.events import EventMessage
+from edgemeta.daemon.messages.records import FrameMessage, MotionMessage, StateMessage, StatusMessage
 from edgemeta.daemon.messages.service import AnswerMessage, InfoMessage, SettingsMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage

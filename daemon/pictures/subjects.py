@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.inference.pipeline import FrameResult
-from edgemeta.daemon.messages.records import Box, EventKind, EventMessage, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, EventMessage, ObjectChange
+from edgemeta.daemon.messages.records import Box
 from edgemeta.daemon.pictures.drawing import crop_of
 from edgemeta.daemon.pictures.jpeg import scaled
 

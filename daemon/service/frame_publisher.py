@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.messages.channels import EVENT, FRAME, STATE
-from edgemeta.daemon.messages.records import EventKind, EventMessage, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, EventMessage, ObjectChange
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.publisher import Publisher

@@ -2,7 +2,7 @@
 
 from benchmarks.mot_scores import Placed, scores_of
 from benchmarks.tracking import NEAR, EventWatch
-from edgemeta.daemon.messages.records import ObjectChange
+from edgemeta.daemon.messages.events import ObjectChange
 
 LEFT, RIGHT = (0.0, 0.0, 20.0, 50.0), (100.0, 0.0, 120.0, 50.0)
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.inference.tracking.tracker import Event, NoTracker, Tracked
-from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.messages.events import EventKind
 
 
 class Unknown(Enum):

@@ -7,7 +7,8 @@ from typing import Literal
 from edgemeta.daemon.config.objects import LineConfig
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event
-from edgemeta.daemon.messages.records import EventKind, Fields, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.daemon.runtime.clock import NS
 from edgemeta.tasks.tracking.lines import Crossings, Line
 from edgemeta.tasks.tracking.lines import Point as GridPoint

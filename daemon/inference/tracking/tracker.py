@@ -6,7 +6,8 @@ from typing import Literal, Protocol
 
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings
-from edgemeta.daemon.messages.records import Box, EventKind, Fields, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
+from edgemeta.daemon.messages.records import Box, Fields
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from edgemeta.daemon.messages.channels import (
     SETTINGS,
     Topics,
 )
-from edgemeta.daemon.messages.records import EventKind, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
 from edgemeta.daemon.mqtt.homeassistant.counts import Component
 
 SHORT = 12

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from edgemeta.cli.demo.tally import Arrival
+from edgemeta.daemon.messages.events import EventMessage
 from edgemeta.daemon.messages.records import (
     Box,
     Drops,
-    EventMessage,
     FoundObject,
     FrameLatency,
     FrameMessage,

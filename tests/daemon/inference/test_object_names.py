@@ -15,7 +15,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.object_names import MOST_NAMED, ObjectNames
 from edgemeta.daemon.inference.pipeline import Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
-from edgemeta.daemon.messages.records import ObjectChange
+from edgemeta.daemon.messages.events import ObjectChange
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.daemon.service.plan import prepare
 from edgemeta.model.file import load, save

@@ -15,7 +15,8 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline, picture_of
 from edgemeta.daemon.inference.readers.by_task import reader_of
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
-from edgemeta.daemon.messages.records import Drops, FrameMessage, ObjectChange
+from edgemeta.daemon.messages.events import ObjectChange
+from edgemeta.daemon.messages.records import Drops, FrameMessage
 from edgemeta.daemon.runtime.clock import Clock
 from edgemeta.model.errors import FrameError
 from edgemeta.model.file import load

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
 from edgemeta.daemon.messages.encoding import as_historical, encode
-from edgemeta.daemon.messages.records import EventMessage, Fields, FrameMessage
+from edgemeta.daemon.messages.events import EventMessage
+from edgemeta.daemon.messages.records import Fields, FrameMessage
 
 
 def event(label: str = "truck", score: float = 0.5, number: int = 0, historical: bool = False) -> EventMessage:

@@ -8,7 +8,8 @@ import numpy as np
 from edgemeta.daemon.capture.source import Pixels
 from edgemeta.daemon.inference.pipeline import FrameResult
 from edgemeta.daemon.inference.state_reporter import Updates
-from edgemeta.daemon.messages.records import BestPicture, Box, EventKind, EventMessage, FollowedObject, ObjectChange
+from edgemeta.daemon.messages.events import BestPicture, EventKind, EventMessage, FollowedObject, ObjectChange
+from edgemeta.daemon.messages.records import Box
 from edgemeta.daemon.pictures.subjects import KEPT, KEPT_SIDE, Subjects
 
 BOX: Box = (40, 30, 60, 50)

@@ -13,7 +13,7 @@ from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import FrameResult, Identity, Pipeline
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.messages.channels import Topics
-from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.messages.events import EventKind
 from edgemeta.daemon.metrics.counters import FrameCounters
 from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.mqtt.link import MqttLink

@@ -11,7 +11,7 @@ from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.inference.tracking.counts import CountTracker
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
-from edgemeta.daemon.messages.records import EventKind
+from edgemeta.daemon.messages.events import EventKind
 
 YARD = {"yard": ZoneConfig(polygon=[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])}
 

@@ -12,7 +12,8 @@ from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.daemon.inference.tracking.detection import DetectionTracker
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
-from edgemeta.daemon.messages.records import EventKind, Fields, ObjectChange
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
+from edgemeta.daemon.messages.records import Fields
 from edgemeta.daemon.runtime.clock import NS
 
 SIZE = (640, 480)

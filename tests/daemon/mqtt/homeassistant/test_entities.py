@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemeta.daemon.config.config import RESERVED, Config
-from edgemeta.daemon.messages.records import EventMessage, ObjectChange
+from edgemeta.daemon.messages.events import EventMessage, ObjectChange
 from edgemeta.daemon.messages.stats import DeviceHealth
 from edgemeta.daemon.mqtt.homeassistant.entities import announcement, view_of
 from edgemeta.model.tasks import TaskName
