@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
-PRODUCT_LINES = 101_000
+PRODUCT_LINES = 105_000
 SWITCHING_FILES = 32
 OPERATORS = {
     *("Add", "AveragePool", "BatchNorm", "ChannelShuffle", "Clamp", "Concat", "Conv", "Dense", "Function"),

@@ -28,8 +28,8 @@ class BoxViewSettings:
     """
 
     mosaic: float = 0.5
-    scale: tuple[float, float] = (0.7, 1.6)
-    in_mosaic: tuple[float, float] = (0.5, 1.3)
+    scale: tuple[float, float] = (0.5, 1.5)
+    in_mosaic: tuple[float, float] = (0.35, 1.2)
     stretch: float = 1.2
     brightness: float = 0.3
     contrast: float = 0.3
