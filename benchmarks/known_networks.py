@@ -31,6 +31,7 @@ from edgemeta.model.file import parse
 from edgemeta.model.float_file import load_float_model
 from edgemeta.model.float_reference import normalized, outputs
 from edgemeta.model.graph import FloatModel, Model
+from edgemeta.model.known.registry import KnownNetwork, Recorded, known_networks
 from edgemeta.model.layers import Float32
 from edgemeta.model.preprocess import look_up, placement, preprocess
 from edgemeta.model.tasks import Detection
@@ -43,7 +44,6 @@ from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.importer.heads.coco import COCO
-from edgemeta.toolchain.known.registry import KnownNetwork, Recorded, known_networks
 from edgemeta.toolchain.quantize.compare import Matches
 from edgemeta.toolchain.quantize.image import image_input
 from tests.toolchain.importer.litert import ReferenceKernels, largest_float_difference

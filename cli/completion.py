@@ -33,6 +33,6 @@ backend_words = _among(lambda: ("auto", *backend_names()), or_file=False)
 
 
 def _known() -> Iterable[str]:
-    from edgemeta.toolchain.known.registry import known_networks  # pydantic, which other completions do without
+    from edgemeta.model.known.registry import known_networks  # pydantic, which other completions do without
 
     return known_networks()

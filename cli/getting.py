@@ -13,11 +13,11 @@ from edgemeta.cli.import_settings import ImportSettings, labels_of
 from edgemeta.cli.options import json_option, keeps_inputs, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.errors import KnownNetworkError
 from edgemeta.model.float_file import next_step
-from edgemeta.toolchain.errors import KnownNetworkError
+from edgemeta.model.known.registry import KnownNetwork, RemoteFile, known_network, known_networks
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 from edgemeta.toolchain.known.download import fetched, is_cached, taken
-from edgemeta.toolchain.known.registry import KnownNetwork, Recorded, RemoteFile, known_network, known_networks
 from edgemeta.toolchain.quantize.quantize import quantize
 from edgemeta.toolchain.quantize.recorded import RecordedScheme
 
@@ -62,15 +62,10 @@ def get(name: str | None, out: Path | None, source: Path | None, as_float: bool,
         write_atomically(out, model)
     except OSError as error:
         raise KnownNetworkError(f"{out}: cannot be written: {error.strerror or error}") from None
-    made = _made(network, as_float)
+    made = network.made(as_float)
     values = {"path": str(out), "name": name, "sha256": made.digest, "quantized": network.gives_integers(as_float)}
     stated = _values(network) | {"accuracy": made.accuracy.figure, "command": made.accuracy.command}
     report(as_json, values | {"notes": list(result.notes)} | stated, _text(out, network, result, as_float))
-
-
-def _made(network: KnownNetwork, as_float: bool) -> KnownNetwork | Recorded:
-    """What states digest and accuracy of the model that is made."""
-    return network if as_float or network.recorded is None else network.recorded
 
 
 def make_known(
@@ -83,7 +78,7 @@ def make_known(
     file = _file(network.file) if source is None else taken(source, network.file)
     labels = None if network.labels is None else _file(network.labels)
     content, result = made_of(name, network, file, labels, as_float)
-    found, wanted = hashlib.sha256(content).hexdigest(), _made(network, as_float).digest
+    found, wanted = hashlib.sha256(content).hexdigest(), network.made(as_float).digest
     if found != wanted:
         raise KnownNetworkError(
             f"{name}: what this edgemeta makes of it, with the onnx and onnxslim that are installed, has the SHA-256 "
@@ -153,7 +148,7 @@ def _table() -> Iterator[str]:
 
 
 def _text(out: Path, network: KnownNetwork, result: ImportResult, as_float: bool) -> Iterator[str]:
-    made = _made(network, as_float)
+    made = network.made(as_float)
     yield f"{out}: {network.what}, sha256 {made.digest[:12]}"
     yield f"licence {network.licence}, of {network.file.address}"
     yield f"measured: {made.accuracy.figure}"

@@ -14,5 +14,9 @@ class ModelError(EdgemetaError):
     """A model or model file that is malformed, unsafe or newer than this program."""
 
 
+class KnownNetworkError(EdgemetaError):
+    """A known network that is not there, or not what was expected."""
+
+
 class FrameError(EdgemetaError):
     """A camera frame or image that cannot be used."""

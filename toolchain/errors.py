@@ -27,10 +27,6 @@ class ImportedFileError(ToolchainError):
     """A network of another program that cannot be imported."""
 
 
-class KnownNetworkError(ToolchainError):
-    """A known network that is not there, or not what was expected."""
-
-
 class ExportError(ToolchainError):
     """A model that has no form in another program's file."""
 

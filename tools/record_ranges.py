@@ -1,4 +1,4 @@
-"""Records the ranges of a known network, toolchain/known/ranges/NAME.json, from calibration images.
+"""Records the ranges of a known network, model/known/ranges/NAME.json, from calibration images.
 
     python -m tools.record_ranges NAME FILE --calibrate PATH [--images N]
 
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from edgemeta.cli.getting import made_of
 from edgemeta.model.float_file import load_float_model
-from edgemeta.toolchain.known.registry import RANGES, known_network
+from edgemeta.model.known.registry import RANGES, known_network
 from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.calibration import DRAWN, Calibration, PreparedImages, WithDrawn
 from edgemeta.toolchain.quantize.compare import Expected

@@ -1,1 +1,1 @@
-"""Networks of others by name: where they are, how they are imported, and what comes of it."""
+"""Downloads of known networks."""

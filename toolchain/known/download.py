@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.callbacks import Progress
-from edgemeta.toolchain.errors import KnownNetworkError
-from edgemeta.toolchain.known.registry import RemoteFile
+from edgemeta.model.errors import KnownNetworkError
+from edgemeta.model.known.registry import RemoteFile
 
 MIRROR = "EDGEMETA_MIRROR"
 TIMEOUT_S = 30.0

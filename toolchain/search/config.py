@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
+from edgemeta.model.yaml_file import checked, read_entries
 from edgemeta.toolchain.data.split import SPLIT_SEED
 from edgemeta.toolchain.errors import SearchError, SimulateError
 from edgemeta.toolchain.quantize.weight_schemes import WeightSchemeName, weight_scheme
-from edgemeta.toolchain.yaml_file import checked, read_entries
 
 Goal = Literal["accuracy", "bytes", "bit_operations", "microseconds", "warp_instructions"]
 """accuracy is to be great, the others small: stored bytes of the weights, weight bits times feature bits of every
@@ -195,9 +195,9 @@ def _ascending(value: tuple[int, ...], known: tuple[int, ...], what: str) -> tup
 def load_search(path: Path, **replaced: Any) -> SearchConfig:
     """Read a search's file; what is given and not None replaces its entry. Raises SearchError."""
     try:
-        entries, source = read_entries(path, str(path))
+        entries, source = read_entries(path, str(path), SimulateError)
         if isinstance(entries, dict):
             entries = {**entries, **{key: value for key, value in replaced.items() if value is not None}}
-        return checked(SearchConfig, entries, source)
+        return checked(SearchConfig, entries, source, SimulateError)
     except SimulateError as error:
         raise SearchError(str(error)) from error

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 
 from edgemeta.model.graph import Model
+from edgemeta.model.yaml_file import Source, checked
 from edgemeta.toolchain.data.dataset import Dataset
+from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.quantize.bit_network import BitNetwork, Bits
 from edgemeta.toolchain.search.config import SearchConfig, TrialTraining
@@ -25,7 +27,6 @@ from edgemeta.toolchain.train.checkpoint import RunIdentity
 from edgemeta.toolchain.train.run_folder import data_digest
 from edgemeta.toolchain.train.start import known_design
 from edgemeta.toolchain.train.workers import ALONE
-from edgemeta.toolchain.yaml_file import Source, checked
 
 _WATCHED = 100
 """Judged images that the training's own log is measured on."""
@@ -64,7 +65,7 @@ class TrialTrainer:
             "lr": self._settings.lr,
             "seed": self._config.seed,
         }
-        chosen = checked(TrainingConfig, entries, Source("the training of a trial"))
+        chosen = checked(TrainingConfig, entries, Source("the training of a trial"), SimulateError)
         model = self._network.model
         design = known_design(model)
         content = data_digest(self._images, self._watched)

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
+from edgemeta.model.yaml_file import Source, checked, read_entries
+from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.number_formats.formats import Accumulator, Float32, Format, Integer, accumulator_of, format_of
 from edgemeta.toolchain.number_formats.rounding import Rounding
 from edgemeta.toolchain.simulate.quantizer import Roundings
-from edgemeta.toolchain.yaml_file import Source, checked, read_entries
 
 ROLES = ("activation", "weight", "gradient", "weight_gradient")
 
@@ -130,8 +131,8 @@ class Rules(BaseModel):
 
 def load_rules(source: Path | Mapping[str, Any]) -> Rules:
     """Read rules. Raises SimulateError, which names the file and the line of what is wrong."""
-    entries, origin = read_entries(source, "the rules")
-    return checked(Rules, entries, origin).read_from(origin)
+    entries, origin = read_entries(source, "the rules", SimulateError)
+    return checked(Rules, entries, origin, SimulateError).read_from(origin)
 
 
 def rule_without(layers: Collection[str], names: Iterable[str], roles: Iterable[str]) -> str:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import ConfigDict, Field
 
+from edgemeta.model.yaml_file import Source, checked, read_entries
 from edgemeta.toolchain.errors import RecipeError
 from edgemeta.toolchain.train.designs import Design, Family
-from edgemeta.toolchain.yaml_file import Source, checked, read_entries
 
 SIZE = 32
 """Side of the images that a recipe trains with, in pixels."""

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from edgemeta.cli.demo.pixels import free_port
-from edgemeta.toolchain.errors import KnownNetworkError
+from edgemeta.model.errors import KnownNetworkError
+from edgemeta.model.known.registry import RemoteFile
 from edgemeta.toolchain.known import download
 from edgemeta.toolchain.known.download import MIRROR, address_of, fetched, is_cached, place_of, taken
-from edgemeta.toolchain.known.registry import RemoteFile
 from tests.toolchain.known.file_server import Served, serving
 
 CONTENT = np.random.default_rng(1).bytes(300_000)

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from edgemeta.model.yaml_file import Source, checked, read_entries
 from edgemeta.toolchain.errors import RecipeError, SimulateError
 from edgemeta.toolchain.simulate.rules import RoundingRules, Rule, Rules
 from edgemeta.toolchain.train.designs import Design, Family
-from edgemeta.toolchain.yaml_file import Source, checked, read_entries
 
 Schedule = Literal["cosine", "linear", "constant"]
 """How the learning rate goes to zero after the warm-up."""
@@ -110,7 +110,7 @@ class TrainingConfig(BaseModel):
 
 def load_config(path: Path) -> TrainingConfig:
     """Read a config. Raises SimulateError, which names the file and the line of what is wrong."""
-    entries, source = read_entries(path, "the config")
-    config = checked(TrainingConfig, entries, source)
+    entries, source = read_entries(path, "the config", SimulateError)
+    config = checked(TrainingConfig, entries, source, SimulateError)
     config._source = source
     return config

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgemeta.model.graph import FloatModel
+from edgemeta.model.yaml_file import read_entries
 from edgemeta.toolchain.errors import DataError
 from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.train.run_folder import save_text
-from edgemeta.toolchain.yaml_file import read_entries
 
 _NOT_STATED = "not stated"
 

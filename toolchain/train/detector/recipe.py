@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from edgemeta.model.yaml_file import checked, read_entries
 from edgemeta.toolchain.errors import RecipeError
 from edgemeta.toolchain.train.designs import MAX_WIDTH, MIN_WIDTH
 from edgemeta.toolchain.train.recipe import ENTRIES, Above0, Count, HeldOut, Number, Real, Share
-from edgemeta.toolchain.yaml_file import checked, read_entries
 
 FAMILY: Final = "yolov3-tiny"
 """The network of every recipe of a detector."""

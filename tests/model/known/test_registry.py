@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgemeta.cli.import_settings import ImportSettings
-from edgemeta.toolchain.errors import KnownNetworkError
-from edgemeta.toolchain.known.registry import RANGES, REGISTRY, known_network, known_networks
+from edgemeta.model.errors import KnownNetworkError
+from edgemeta.model.known.registry import RANGES, REGISTRY, known_network, known_networks
 from edgemeta.toolchain.quantize.recorded import Record
 
 ENTRY = REGISTRY.read_text("utf-8").split("\n\n")[1]
@@ -23,6 +23,12 @@ def test_each_record_is_of_an_entry() -> None:
     named = {each.recorded.path for each in known_networks().values() if each.recorded is not None}
     assert named == set(RANGES.iterdir())
     assert all(Record.load(path).tensors for path in named)
+
+
+def test_no_entry_is_an_update_of_itself_or_of_another() -> None:
+    present = [each.made().digest for each in known_networks().values()]
+    earlier = [digest for each in known_networks().values() for digest in each.earlier]
+    assert len({*present, *earlier}) == len(present) + len(earlier)
 
 
 def test_a_name_that_is_not_there_gets_near_ones() -> None:

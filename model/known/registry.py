@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from edgemeta.toolchain.errors import KnownNetworkError
-from edgemeta.toolchain.yaml_file import checked, read_entries
+from edgemeta.model.errors import KnownNetworkError
+from edgemeta.model.tasks import TaskName
+from edgemeta.model.yaml_file import checked, read_entries
 
 REGISTRY = Path(__file__).with_name("networks.yaml")
 RANGES = REGISTRY.with_name("ranges")
@@ -70,13 +71,14 @@ class Recorded(_Record):
 class KnownNetwork(_Record):
     """An entry.
 
-    what: the network in one line. licence: of the files, as SPDX names it. labels: a file with one label on each line.
-    settings: keys of `edgemeta import`. gives: what the import makes, an integer model that runs or a float model.
-    digest: SHA-256 of the model file that the import makes. recorded: how a float model becomes an integer one without
-    calibration images.
+    what: the network in one line. task: of its model. licence: of the files, as SPDX names it. labels: a file with one
+    label on each line. settings: keys of `edgemeta import`. gives: what the import makes, an integer model that runs or
+    a float model. digest: SHA-256 of the model file that the import makes. recorded: how a float model becomes an
+    integer one without calibration images. earlier: digests of integer models that this entry gave before.
     """
 
     what: Line
+    task: TaskName
     licence: Literal["Apache-2.0", "BSD-3-Clause", "MIT"]
     file: RemoteFile
     labels: RemoteFile | None = None
@@ -85,6 +87,16 @@ class KnownNetwork(_Record):
     digest: Digest
     accuracy: Accuracy
     recorded: Recorded | None = None
+    earlier: tuple[Digest, ...] = ()
+
+    @property
+    def page(self) -> str:
+        """Where a person can read about it: the repository of the file."""
+        return "https://github.com/" + "/".join(self.file.address.split("/")[3:5])
+
+    def made(self, as_float: bool = False) -> "KnownNetwork | Recorded":
+        """What states digest and accuracy of the model that is made. as_float: as for `gives_integers`."""
+        return self if as_float or self.recorded is None else self.recorded
 
     def gives_integers(self, as_float: bool) -> bool:
         """Whether the model runs as it is. as_float: the float network is wanted, where there are both."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from edgemeta.toolchain.errors import SimulateError, ToolchainError
+from edgemeta.model.errors import EdgemetaError
 
 M = TypeVar("M")
 
@@ -43,9 +43,7 @@ class Source:
         return f"{self.name} line {found}"
 
 
-def read_entries(
-    given: Path | Mapping[str, Any], name: str, error: type[ToolchainError] = SimulateError
-) -> tuple[object, Source]:
+def read_entries(given: Path | Mapping[str, Any], name: str, error: type[EdgemetaError]) -> tuple[object, Source]:
     """The entries of a YAML file, or those of a mapping, which is called `name`. Raises `error`."""
     if not isinstance(given, Path):
         return dict(given), Source(name)
@@ -58,7 +56,7 @@ def read_entries(
         raise error(f"{given} is not valid YAML: {' '.join(str(reason).split())}") from reason
 
 
-def checked(kind: type[M], entries: object, source: Source, error: type[ToolchainError] = SimulateError) -> M:
+def checked(kind: type[M], entries: object, source: Source, error: type[EdgemetaError]) -> M:
     """The record of the entries, a pydantic model or a dataclass. Raises `error`, naming the place of what is wrong."""
     try:
         return TypeAdapter(kind).validate_python(entries)
