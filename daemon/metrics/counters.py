@@ -13,7 +13,8 @@ from edgemeta.daemon.mqtt.outbox.delivery import Delivery
 class FrameCounters:
     """Counters of one camera in addition to those of `LatestFrames`, and state, score and decoder of its newest frame.
 
-    appeared: by label, how many appeared: by how much its count grew, each time that it did.
+    appeared: by label, how many appeared: by how much its count grew, each time that it did. events: how many
+    there were, by kind and by what an object did (empty for other kinds).
 
     The worker writes them, except `published`, `pictures_published` and `refused` (the MQTT thread), `outbox` (one
     thread at a time, under the outbox's lock), `missed` (the camera's thread) and `fps` (whoever measures it).
@@ -35,6 +36,7 @@ class FrameCounters:
         self.counts: dict[str, int] | None = None
         self.decoder: str | None = None
         self.appeared: Counter[str] = Counter()
+        self.events: Counter[tuple[str, str]] = Counter()
         self.fps = 0.0
         self._measured = 0
 

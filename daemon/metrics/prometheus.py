@@ -18,6 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from edgemeta.daemon.messages.broker_state import BrokerState
+from edgemeta.daemon.messages.events import EventKind, ObjectChange
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.latency import BOUNDS_NS
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
@@ -40,6 +41,7 @@ def families(snapshot: MetricsSnapshot) -> list[Metric]:
         *_stages(snapshot),
         *_cameras(snapshot),
         *_objects(snapshot),
+        _events(snapshot),
         *_broker(snapshot),
         *_outbox(snapshot),
         *_swaps(snapshot),
@@ -174,6 +176,7 @@ def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Seconds between two frames if the service sets the rate; 0 if the source does.",
         labels=["camera"],
     )
+    shown = InfoMetricFamily("edgemeta_camera", "The camera's name for people.", labels=["camera"])
     model = InfoMetricFamily(
         "edgemeta_model", "Model and backend that classify the camera's frames.", labels=["camera"]
     )
@@ -189,8 +192,9 @@ def _cameras(snapshot: MetricsSnapshot) -> Iterator[Metric]:
             delay.add_metric([name], camera.delay)
         damaged.add_metric([name], camera.damaged)
         interval.add_metric([name], camera.frame_interval)
+        shown.add_metric([name], {"name": camera.shown_name})
         model.add_metric([name], {"name": camera.model.name, "sha256": camera.model.sha256, "backend": camera.backend})
-    yield from (state, failures, outages, runs, age, delay, damaged, interval, model)
+    yield from (state, failures, outages, runs, age, delay, damaged, interval, shown, model)
 
 
 def _objects(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -213,6 +217,25 @@ def _objects(snapshot: MetricsSnapshot) -> Iterator[Metric]:
             present.add_metric([name, label], counts.get(label, 0))
             appeared.add_metric([name, label], camera.appeared.get(label, 0))
     yield from (present, appeared)
+
+
+EVENTS = (
+    *((kind.value, "") for kind in EventKind if kind is not EventKind.OBJECT),
+    *((EventKind.OBJECT.value, change.value) for change in ObjectChange),
+)
+"""Kinds of events, and what an object did."""
+
+
+def _events(snapshot: MetricsSnapshot) -> Metric:
+    events = CounterMetricFamily(
+        "edgemeta_camera_events",
+        "Events, by kind; of a followed object by what it did, otherwise `change` is empty.",
+        labels=["camera", "kind", "change"],
+    )
+    for name, camera in snapshot.cameras.items():
+        for each in EVENTS:
+            events.add_metric([name, *each], camera.events.get(each, 0))
+    return events
 
 
 def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:

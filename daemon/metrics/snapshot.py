@@ -18,7 +18,8 @@ class CameraSnapshot:
     was captured; None before the first. delay: by how many of them it arrived late; None where its stream does not say
     it. frame_interval: seconds between two frames if the service sets the rate, else 0. model, backend: those that
     classify its frames. listed_labels: labels with series from the start. appeared: how many of each label appeared
-    since then.
+    since then. events: how many were published, by kind and by what an object did (empty for other kinds). shown_name:
+    the camera's name for people.
     """
 
     counts: CameraStats
@@ -34,6 +35,8 @@ class CameraSnapshot:
     backend: str
     listed_labels: tuple[str, ...] = ()
     appeared: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    shown_name: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from edgemeta.daemon.config.error_text import for_log
 from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND, RESTART_COMMAND, SET_COMMAND
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
+from edgemeta.daemon.runtime.one_arena import share_one_arena
 from edgemeta.daemon.runtime.sd_notify import Notifier
 from edgemeta.daemon.runtime.signals import RELOAD, Signals
 from edgemeta.daemon.runtime.threads import exit_process
@@ -37,6 +38,7 @@ def run_service(file: Path) -> None:
 
     Exit code 0 after a signal, 1 after an error. Raises ConfigError where the config cannot be used.
     """
+    share_one_arena()
     with Signals() as signals:
         set_up("info")
         plan = prepare_start(file)

@@ -115,6 +115,8 @@ class Cameras:
             backend=plan.loaded_models[name].backend,
             listed_labels=plan.listed_labels_of(name),
             appeared=dict(self._counters[name].appeared),
+            events=dict(self._counters[name].events),
+            shown_name=plan.config.cameras[name].name or name,
         )
 
     def _camera(self, name: str) -> Camera:

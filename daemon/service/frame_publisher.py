@@ -48,6 +48,7 @@ class FramePublisher:
         """Queue events of a camera."""
         counters = self._counters[camera]
         for event in events:
+            counters.events[event.kind.value, event.change.value if event.change else ""] += 1
             if event.label is not None and event.zone is None and event.kind is EventKind.APPEARED:
                 counters.appeared[event.label] += (event.count or 0) - (event.previous_count or 0)
             elif event.label is not None and event.change is ObjectChange.BEGIN:

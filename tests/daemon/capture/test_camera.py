@@ -4,6 +4,7 @@ import itertools
 import logging
 import threading
 import time
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from edgemeta.daemon.capture.liveness import MOVED
 from edgemeta.daemon.capture.load import CameraLoad
 from edgemeta.daemon.capture.source import Frame, SourceEnded, SourceError, SourceSilentError
 from edgemeta.daemon.runtime.clock import NS
+from rig.waiting import wait_until
 from tests.daemon.capture.scripted import CONFIG, Scripted
 
 
@@ -37,6 +39,21 @@ def test_a_source_that_ends_ends_the_camera(start: Any) -> None:
     _, watch = start(source)
     watch.wait(lambda: watch.states[-1:] == ["ended"])
     assert (source.opened, source.closed) == (1, 1)
+
+
+def test_a_frame_that_was_delivered_is_not_kept(start: Any) -> None:
+    """The next one may be long in coming, and a picture has megabytes."""
+    given: list[weakref.ref[Frame]] = []
+
+    class Weak(Scripted):
+        def read(self) -> Frame:
+            frame = super().read()
+            given.append(weakref.ref(frame))
+            return frame
+
+    _, watch = start(Weak(1))
+    watch.wait(lambda: watch.frames == [1])
+    wait_until(lambda: given[0]() is None, "the frame to be released")
 
 
 def test_it_keeps_the_interval(start: Any) -> None:

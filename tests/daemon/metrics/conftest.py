@@ -66,6 +66,8 @@ def snapshot() -> MetricsSnapshot:
             backend="cpu",
             listed_labels=("car", "person"),
             appeared={"person": next(numbers), 'a "dog"': next(numbers)},
+            events={("state", ""): next(numbers), ("object", "crossed"): next(numbers)},
+            shown_name='Tür "West"',
         )
 
     return MetricsSnapshot(

@@ -58,6 +58,10 @@ def test_every_number_of_the_readings_arrives_under_its_name(
         assert values(parsed["edgemeta_camera_objects"], "label", camera=name) == present
         appeared = {"car": 0, **camera.appeared}
         assert values(parsed["edgemeta_camera_objects_appeared"], "label", camera=name) == appeared
+        for (kind, change), number in camera.events.items():
+            assert values(parsed["edgemeta_camera_events"], camera=name, kind=kind, change=change) == number
+        assert values(parsed["edgemeta_camera_events"], camera=name, kind="object", change="end") == 0
+        assert values(parsed["edgemeta_camera_info"], camera=name, name='Tür "West"') == 1
         model = {"camera": name, "name": camera.model.name, "sha256": "ab" * 32, "backend": "cpu"}
         assert values(parsed["edgemeta_model_info"], **model) == 1
     camera_states = values(parsed["edgemeta_camera_state"], "state", camera="front")

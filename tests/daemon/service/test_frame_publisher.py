@@ -81,3 +81,4 @@ def test_an_object_that_appears_is_counted_once_not_again_for_each_zone() -> Non
     events = (event.model_copy(update=appeared), event.model_copy(update={**appeared, "zone": "door"}))
     rig.publish(replace(rig.result, updates=replace(rig.result.updates, events=events)))
     assert rig.counters.appeared == {"cat": 2}
+    assert rig.counters.events == {("appeared", ""): 2}
