@@ -1,8 +1,9 @@
-"""Progress bars on standard error, if it is a terminal."""
+"""Progress on standard error: a bar if it is a terminal, otherwise, as in a log file, a line now and then."""
 
 import math
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -19,12 +20,31 @@ class Move(Protocol):
         """Show this state."""
 
 
+_PAUSE = 30.0
+"""Seconds between two lines."""
+
+
+def progress_lines(label: str, clock: Callable[[], float] = time.monotonic) -> Move:
+    """What prints a line if the last one is 30 s old, and at the end of what has texts. clock: seconds, increasing."""
+    last = clock()
+
+    def update(done: int, total: int, text: str | None = None) -> None:
+        nonlocal last
+        if clock() - last >= _PAUSE or (text and done == total):
+            last = clock()
+            click.echo(f"edgemeta: {label}: {text or f'{done:,} of {total:,}'}", err=True)
+
+    return update
+
+
 @contextmanager
 def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Move]:
-    """Show a bar, where it is wanted; yields the function that updates it."""
-    hidden = not (wanted and sys.stderr.isatty())
+    """Show a bar or lines, where they are wanted; yields the function that updates them."""
+    if wanted and not sys.stderr.isatty():
+        yield progress_lines(label)
+        return
     with click.progressbar(
-        length=1, label=label, file=sys.stderr, hidden=hidden, item_show_func=lambda text: text
+        length=1, label=label, file=sys.stderr, hidden=not wanted, item_show_func=lambda text: text
     ) as bar:
 
         def update(done: int, total: int, text: str | None = None) -> None:

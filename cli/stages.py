@@ -1,4 +1,4 @@
-"""The stages of a long command on standard error, with the time left: a bar each on a terminal, otherwise a line."""
+"""The stages of a long command on standard error, with the time left: a bar each on a terminal, otherwise lines."""
 
 import sys
 import time
@@ -82,10 +82,10 @@ class Stages:
         left = self._remaining.seconds
         text = f"{self._remaining.number}/{len(self._stages)} {name}{f' ({detail})' if detail else ''}"
         text += "" if left is None else f", about {in_words(left)} left"
-        if sys.stderr.isatty():
-            self._move = self._shown.enter_context(progress_bar(text))
-        else:
+        if not sys.stderr.isatty():
             click.echo(f"edgemeta: {text}", err=True)
+            text = name
+        self._move = self._shown.enter_context(progress_bar(text))
 
     def progress(self, done: int, total: int) -> None:
         """So much of the stage is done."""

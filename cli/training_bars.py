@@ -1,4 +1,4 @@
-"""Progress of a training on a terminal: a bar for each stage, loss, accuracy, and about how long it still takes."""
+"""Progress of a training: a bar or lines for each stage, loss, accuracy, and about how long it still takes."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ def make_preprocessor(
     regions: parts of the frame, each of which becomes one image of the input, as a frame of its own; None: the whole
     frame, one image. Rows may be strided. Raises FrameError for an invalid shape or a region that is not inside, and
     when called for a frame of another shape or dtype. Without the C++ library it uses the reference, which is many
-    times slower, and logs a warning.
+    times slower, and logs a warning, once.
     """
     parts = checked_regions(frame_shape, regions)
     shape = (len(parts), *model.input.shape)
@@ -62,9 +63,15 @@ def _make_run(
     try:
         resizers = {shape: Resizer(shape, model.input, model.preprocessing) for shape in shapes}
     except LibraryError as error:
-        _log.warning("frames are preprocessed by the slow NumPy reference: %s", error)
+        _warn_of(str(error))
         return lambda frame, tensor: np.copyto(tensor, preprocess(frame, model.input, model.preprocessing))
     return lambda frame, tensor: resizers[frame.shape].run(frame, tensor)
+
+
+@cache
+def _warn_of(reason: str) -> None:
+    """Once for each reason: frames of many shapes have a preprocessor each."""
+    _log.warning("frames are preprocessed by the slow NumPy reference: %s", reason)
 
 
 def _check_inside(part: Rectangle, frame_shape: tuple[int, ...]) -> None:

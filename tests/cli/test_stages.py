@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgemeta.cli.progress import in_words
+from edgemeta.cli.progress import in_words, progress_lines
 from edgemeta.cli.stages import RemainingTime, Stages
 
 
@@ -62,3 +62,16 @@ def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[s
     first, second = capsys.readouterr().err.splitlines()
     assert first == "edgemeta: 1/2 read"
     assert second == "edgemeta: 2/2 run (well), about 1 s left"
+
+
+def test_a_line_each_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    update = progress_lines("run", lambda: now[0])
+    for number in range(1, 9):
+        now[0] += 10
+        update(number, 1000)
+    update(1000, 1000)
+    update(1000, 1000, "loss 1.0")
+    first, second, end = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("edgemeta: run: 3 of 1,000", "edgemeta: run: 6 of 1,000")
+    assert end == "edgemeta: run: loss 1.0"
