@@ -169,7 +169,10 @@ class Windowed(Operator):
         top, left, bottom, right = self.padding
         if not any(self.padding):
             return x
-        return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+        images, height, width, channels = x.shape
+        padded = np.full((images, top + height + bottom, left + width + right, channels), fill, x.dtype)
+        padded[:, top : top + height, left : left + width] = x
+        return padded
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
         """View [N, H', W', KH, KW, C] of the elements under the kernel at each position, padded with `fill`."""

@@ -84,7 +84,10 @@ class Weighted(Summing, Generic[W]):
         prove_bias(self.bias, self.weights.shape[0], np.float32 if isinstance(self.weights, np.ndarray) else np.int32)
 
     def _biased(self, sums: Float32) -> Float32:
-        return sums if self.bias is None else sums + self.bias
+        """The sums, which are the caller's own, with the bias added in place."""
+        if self.bias is not None:
+            sums += self.bias
+        return sums
 
     def _requantized(self, sums: NDArray[np.int64]) -> Tensor:
         return requantized(sums if self.bias is None else sums + self.bias, self.requantize, self.output)

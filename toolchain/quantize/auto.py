@@ -21,6 +21,7 @@ from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
+from edgemeta.toolchain.quantize.parallel import for_each
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule, Statistics
 from edgemeta.toolchain.quantize.refit import images_for_refit, refitted
 from edgemeta.toolchain.quantize.scheme import SchemeResult
@@ -79,7 +80,7 @@ class Prepared:
 
     def refit(self, *choices: Choice) -> list[Choice]:
         """The choices, each of another rule, with fitted weights."""
-        builders = [self.builder(choice) for choice in choices]
+        builders = for_each(self.builder, choices)
         every = refitted(builders, self._plain, self.fit, self._events.stage("refit"))
         self._fitted |= {choice.ranges: weights for choice, weights in zip(choices, every, strict=True)}
         return [replace(choice, refitted=True) for choice in choices]

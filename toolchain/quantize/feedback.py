@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.layers import Float32, Weighted, Windowed
+from edgemeta.model.layers.types import Tensor
 from edgemeta.toolchain.quantize.blocks import Block
 
 _DAMPING = 0.01
@@ -43,18 +44,25 @@ def _size(core: Weighted[Float32]) -> int:
     return core.groups * math.prod(core.weights.shape[1:]) ** 2
 
 
-def chosen_of(count: int, most: int) -> NDArray[np.int64]:
-    """About `most` of so many positions, chosen evenly, [n]."""
-    return np.arange(0, count, max(1, count // most) | 1)
+def chosen_of(count: int, most: int) -> slice:
+    """About `most` of so many positions, chosen evenly."""
+    return slice(0, count, max(1, count // most) | 1)
 
 
-def windows_of(core: Weighted[Float32], x: Float32, most: int) -> Float32:
-    """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of an image."""
+def windows_of(core: Weighted[Float32], x: Tensor, most: int, fill: int = 0) -> Tensor:
+    """Input rows of the weights, [groups, about `most` rows, K], chosen evenly from all positions of x [N, H, W, C].
+
+    fill: what stands in the padding.
+    """
     if not isinstance(core, Windowed):
         return x.reshape(1, len(x), -1)
-    view = core.windows(x, 0.0)
+    if core.weights.shape[1:3] == (1, 1) and core.groups == 1 and not any(core.padding):
+        every = x[:, :: core.stride[0], :: core.stride[1]].reshape(-1, x.shape[3])
+        return every[chosen_of(len(every), most)][np.newaxis]
+    view = core.windows(x, fill)
     places = view.shape[:3]
-    chosen = chosen_of(math.prod(places), most)
+    count = math.prod(places)
+    chosen = np.arange(count)[chosen_of(count, most)]
     picked = view[np.unravel_index(chosen, places)]  # [rows, KH, KW, C]
     grouped = picked.reshape(*picked.shape[:3], core.groups, -1).transpose(3, 0, 1, 2, 4)
     return grouped.reshape(core.groups, len(chosen), -1)

@@ -10,14 +10,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def for_each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results of `work`, in the order of the items."""
-    return list(in_order(work, items))
+def for_each(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> list[Result]:
+    """The results of `work`, in the order of the items. threads: as `in_order`."""
+    return list(in_order(work, items, threads))
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield the results of `work`, in the order of the items; few of them wait in memory."""
-    threads = processors()
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """Yield the results of `work`, in the order of the items; few of them wait in memory.
+
+    threads: how many, default one for each processor; one is the caller's own.
+    """
+    threads = threads or processors()
+    if threads == 1:
+        yield from map(work, items)
+        return
     with ThreadPoolExecutor(threads) as pool:
         begun: deque[Future[Result]] = deque()
         for item in items:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.feedback import affordable, chosen_of, feedback_of, windows_of
 from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering, assemble
-from edgemeta.toolchain.quantize.parallel import for_each, processors
+from edgemeta.toolchain.quantize.parallel import for_each, in_order, processors
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weights import LayerWeights, rounded_to
 
@@ -69,7 +70,7 @@ def refitted(
         gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
         sums = _run_float(block, floats)
         advance = partial(_advance, block=block, sums=sums if block.name in wanted else None, gone=gone)
-        for_each(advance, every)
+        for_each(advance, every, len(every))
         for name in gone:
             del floats[name]
         if stage is not None:
@@ -98,7 +99,7 @@ def _run_float(block: Block, floats: dict[str, list[Float32]]) -> list[Float32]:
 class _Fitting:
     """An integer network whose weights are fitted. tensors: those that later layers read [N, H, W, C], by block.
 
-    threads: of the backend that runs its layers.
+    threads: that it may use beside the other networks.
     """
 
     builder: Lowering[Folded]
@@ -133,7 +134,9 @@ class _Fitting:
                 kinds[layer.name] = layer.output
             return local[block.name]
 
-        self.tensors[block.name] = np.concatenate(for_each(run, range(len(self.tensors[block.inputs[0]]))))
+        self.tensors[block.name] = np.concatenate(
+            for_each(run, range(len(self.tensors[block.inputs[0]])), self.threads)
+        )
 
     def drop(self, names: Iterable[str]) -> None:
         """Forget tensors that nothing reads any more."""
@@ -203,21 +206,26 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
 
     def rows(piece: slice) -> tuple[Float32, Float32]:
         """About `most` of each image: x [groups, rows, K] and y [groups, rows, O / groups]."""
-        steps = integers[piece].astype(np.float32) - np.float32(kind.zero_point)
-        y = np.concatenate(wanted[piece]).reshape(-1, wanted[0].shape[3])
-        x, chosen = windows_of(core, steps, most * len(steps)), y[chosen_of(len(y), most * len(steps))]
+        several = wanted[piece]
+        x = windows_of(core, integers[piece], most * len(several), kind.zero_point).astype(np.float32)
+        x -= np.float32(kind.zero_point)
+        y = np.concatenate(several).reshape(-1, wanted[0].shape[3])
+        chosen = y[chosen_of(len(y), most * len(several))]
         return x, chosen.reshape(len(chosen), core.groups, -1).transpose(1, 0, 2)
 
     middles = [each.mean(1, keepdims=True) for each in rows(pieces[0])]  # squares of means would hide a variance
 
-    def moments(piece: slice) -> tuple[NDArray[np.float64], ...]:
+    def moments(piece: slice) -> tuple[NDArray[Any], ...]:
         x, y = (each - middle for each, middle in zip(rows(piece), middles, strict=True))
         columns = x.transpose(0, 2, 1)
-        products = ((columns @ each).astype(np.float64) for each in (x, y))
-        return (*products, *(each.sum(1, dtype=np.float64) for each in (x, y)), np.array(x.shape[1]))
+        return columns @ x, columns @ y, *(each.sum(1, dtype=np.float64) for each in (x, y)), np.array(x.shape[1])
 
-    parts = for_each(moments, pieces)
-    squares, cross, sum_x, sum_y, count = (sum(each) for each in zip(*parts, strict=True))
+    parts = in_order(moments, pieces, network.threads)
+    sums = tuple(each.astype(np.float64) for each in next(parts))
+    for part in parts:
+        for total, each in zip(sums, part, strict=True):
+            total += each
+    squares, cross, sum_x, sum_y, count = sums
     mean_x, mean_y, step = sum_x / count, sum_y / count, grid.step[:, np.newaxis]
     covariance = squares / count - mean_x[:, :, np.newaxis] * mean_x[:, np.newaxis]
     cross = cross / count - mean_x[:, :, np.newaxis] * mean_y[:, np.newaxis]

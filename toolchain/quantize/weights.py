@@ -18,6 +18,8 @@ _MOST_LEVELS, _OFF = 256, 0.02
 """Magnitudes of weights of 8 bits with a zero point; how far they may be from a multiple, in steps."""
 _BLOCK = 1 << 20
 """Weights that are tried at a time."""
+_CACHED = 1 << 16
+"""Weights times scales that are tried at a time, of a small layer."""
 
 
 class LayerWeights:
@@ -102,11 +104,12 @@ def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:
     if not per_channel:
         greatest = greatest.max(keepdims=True)
     full = np.where(greatest > 0, greatest, 1.0) / top
-    best, error = full, np.full(len(full), np.inf)
-    for fraction in _FRACTIONS if bits == 8 else _FRACTIONS_OF_FEW_BITS:
-        off = _square_errors(rows, full * fraction, top)
-        off = off if per_channel else off.sum(keepdims=True)
-        best, error = np.where(off < error, full * fraction, best), np.minimum(off, error)
+    tried = full * (_FRACTIONS if bits == 8 else _FRACTIONS_OF_FEW_BITS)[:, np.newaxis]
+    at_once = max(1, _CACHED // rows.size)
+    pieces = [_square_errors(rows, tried[i : i + at_once], top) for i in range(0, len(tried), at_once)]
+    off = np.concatenate(pieces)
+    off = off if per_channel else off.sum(1, keepdims=True)
+    best = tried[off.argmin(0), np.arange(len(full))]
     step = rounded_to(rows)
     return best if step is None else np.where(greatest <= (top + 0.5) * step, step, best)
 
@@ -134,12 +137,12 @@ def rounded(weight: Float32, scale: Scales, feedback: Feedback | None, bits: int
     return FixedWeights(values.reshape(weight.shape), bits, scale)
 
 
-def _square_errors(rows: Float32, scale: Scales, top: int) -> NDArray[np.float64]:
-    """Sum of square errors of each row [O]."""
-    off = np.empty(len(rows))
+def _square_errors(rows: Float32, scales: Scales, top: int) -> NDArray[np.float64]:
+    """Sum of square errors of each row, for several scales [S, O] or [S, 1]: [S, O]."""
+    off = np.empty((len(scales), len(rows)))
     for part in _parts(rows):
-        step = _of(scale, part)
-        off[part] = np.square(rows[part] - _nearest(rows[part], step, top) * step).sum(1)
+        step = scales[:, part if scales.shape[1] > 1 else slice(None), np.newaxis]
+        off[:, part] = np.square(rows[part] - _nearest(rows[part], step, top) * step).sum(2)
     return off
 
 

@@ -44,6 +44,8 @@ std::string described(const std::vector<edgemeta::Step>& steps) {
   return text;
 }
 
+constexpr int64_t kTrimmed = 1 << 18;  // bytes of a plan
+
 }  // namespace
 
 extern "C" {
@@ -65,7 +67,8 @@ EM_EXPORT int32_t em_load(em_program* program, const uint8_t* plan, int64_t leng
     program->program.load(edgemeta::read_plan(plan, static_cast<size_t>(length)));
     program->steps = described(program->program.steps());
 #if defined(__GLIBC__)
-    malloc_trim(0);  // what reading and packing took, some MB of small blocks, back to the system
+    // What reading and packing took, some MB of small blocks, goes back to the system; of a small plan it is little.
+    if (length >= kTrimmed) malloc_trim(0);
 #endif
     return 0;
   });
