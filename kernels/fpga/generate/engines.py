@@ -18,6 +18,9 @@ _BLOCK_WORDS = 64
 _BLOCK_BITS = 4096
 """A memory with fewer words and fewer bits is cheaper in LUT RAM than in block RAM."""
 
+_LUT_RAM_FOLDS = 8
+"""From so many folds on windows in LUT RAM are cheaper than in registers with a multiplexer."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -124,6 +127,7 @@ def conv_engine(
         "WIDTH": width,
         **rounding.parameters(),
         "LINE_STYLE": _style(line, 8),
+        "WINDOW_STYLE": "distributed" if folds >= _LUT_RAM_FOLDS else "registers",
         "WEIGHT_STYLE": "logic" if constant else _style(steps, memories[0].width),
         "TABLE_STYLE": "logic" if constant else "block",
     }
@@ -138,7 +142,7 @@ def conv_engine(
         memories,
         layer.output,
         rounding.out_range,
-        max(reading + 2 * shape["OUT_H"] + 1, computing, writing),
+        max(reading + 3 * shape["OUT_H"] + 1, computing, writing),
         (layer.name,),
     )
 

