@@ -11,9 +11,8 @@ from edgemeta.kernels.fpga.generate.build import TARGETS, write_build
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted
 from edgemeta.kernels.fpga.generate.network import FpgaError
 from edgemeta.kernels.fpga.report import fpga_report
-from edgemeta.kernels.fpga.synthesize.boards import BOARDS, DEFAULT_MHZ
+from edgemeta.kernels.fpga.synthesize.boards import BOARDS, DEFAULT_BAUD, DEFAULT_MHZ
 from edgemeta.kernels.fpga.synthesize.route import BITSTREAM, make_bitstream, missing_router, read_route
-from edgemeta.model.graph import Model
 
 _cycles = click.option(
     "--cycles", type=click.IntRange(1), help="Clocks per image; default 21000, or the least possible; a board's own."
@@ -44,6 +43,9 @@ def fpga() -> None:
 @click.option("--constant", is_flag=True, help="Weights as logic instead of memories: smallest, but fixed.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option("--mhz", type=click.FloatRange(5, 400), default=DEFAULT_MHZ, show_default=True, help="A board's clock.")
+@click.option(
+    "--baud", type=click.IntRange(9600), default=DEFAULT_BAUD, show_default=True, help="Of a board's serial port."
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the placement, for a board.")
 @json_option
 def build(
@@ -53,6 +55,7 @@ def build(
     constant: bool,
     out: Path,
     mhz: float,
+    baud: int,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -71,7 +74,13 @@ def build(
     """
     model = load_model(model_name)
     if target in BOARDS:
-        _build_for_board(model, target, cycles, constant, out, mhz, seed, as_json)
+        missing = missing_router()
+        if missing is not None:
+            raise FpgaError(missing)
+        board = choose_foldings(model, cycles or BOARDS[target].cycles, constant=constant)
+        write_build(board, BOARDS[target].target, out)
+        route = make_bitstream(board, target, out, mhz, seed, lambda text: click.echo(f"{text} …", err=True), baud)
+        report(as_json, route.as_json(), [*route.lines(), f"{out / BITSTREAM}: for openFPGALoader"])
         return
     network = choose_foldings(model, cycles, constant=constant)
     write_build(network, TARGETS[target], out)
@@ -90,19 +99,6 @@ def build(
     ]
     lines.append(f"{out}: at least {network.interval} cycles per image, about {lut} LUTs and {bram36:g} block RAMs")
     report(as_json, values, lines)
-
-
-def _build_for_board(
-    model: Model, target: str, cycles: int | None, constant: bool, out: Path, mhz: float, seed: int, as_json: bool
-) -> None:
-    missing = missing_router()
-    if missing is not None:
-        raise FpgaError(missing)
-    board = BOARDS[target]
-    network = choose_foldings(model, cycles or board.cycles, constant=constant)
-    write_build(network, board.target, out)
-    route = make_bitstream(network, target, out, mhz, seed, lambda text: click.echo(f"{text} …", err=True))
-    report(as_json, route.as_json(), [*route.lines(), f"{out / BITSTREAM}: for openFPGALoader"])
 
 
 @fpga.command("report")

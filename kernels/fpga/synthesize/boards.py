@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from edgemeta.kernels.fpga.generate.build import Target
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
 
-BAUD = 3_000_000
+DEFAULT_BAUD = 3_000_000
 """Of the serial port: what an FT231X reaches."""
 
 DEFAULT_MHZ = 60.0
 """Clock of a network on a board."""
+
+_LEAST_DIVIDER, _WRONG_BAUD = 4, 0.02
+"""Clocks per bit of rtl/uart.sv, and how far a rate may be off: ten bits without a slip."""
 
 _VCO = (400.0, 800.0)
 """MHz that the PLL's oscillator must lie between (Lattice FPGA-DS-02012)."""
@@ -83,8 +86,14 @@ def constraints(board: Board) -> str:
     return "\n".join([*lines, f'FREQUENCY PORT "clk" {board.mhz:g} MHZ;', ""])
 
 
-def board_top(network: Network, board: Board, clock: Pll) -> str:
-    """Module `top`: the oscillator through the PLL, a reset until it is locked, and rtl/board.sv."""
+def board_top(network: Network, board: Board, clock: Pll, baud: int) -> str:
+    """Module `top`: the oscillator through the PLL, a reset until it is locked, and rtl/board.sv.
+
+    Raises FpgaError where the clock is too slow for the serial port.
+    """
+    divider = round(clock.mhz * 1e6 / baud)
+    if divider < _LEAST_DIVIDER or abs(clock.mhz * 1e6 / (divider * baud) - 1) > _WRONG_BAUD:
+        raise FpgaError(f"{clock.mhz:g} MHz cannot be divided into {baud} baud, expected a multiple of it, or near one")
     model = network.model
     return _TOP.format(
         REFERENCE=clock.reference,
@@ -97,7 +106,7 @@ def board_top(network: Network, board: Board, clock: Pll) -> str:
         OUT_WORDS=math.prod(model.output_types[0].shape),
         OUT=network.engines[-1].out_bits,
         LOAD=network.load_bits,
-        DIVIDER=round(clock.mhz * 1e6 / BAUD),
+        DIVIDER=divider,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
-from edgemeta.kernels.fpga.synthesize.boards import BOARDS, board_top, constraints, pll
+from edgemeta.kernels.fpga.synthesize.boards import BOARDS, DEFAULT_BAUD, board_top, constraints, pll
 from edgemeta.kernels.fpga.synthesize.yosys import missing_yosys, run_yosys
 from edgemeta.model.graph import Model
 
@@ -69,17 +69,19 @@ def missing_router() -> str | None:
     return missing_yosys()
 
 
-def make_bitstream(network: Network, target: str, folder: Path, mhz: float, seed: int, say: Say) -> Route:
+def make_bitstream(
+    network: Network, target: str, folder: Path, mhz: float, seed: int, say: Say, baud: int = DEFAULT_BAUD
+) -> Route:
     """Synthesize, place, route and pack the network that `write_build` has written into `folder`.
 
-    mhz: at most; the PLL gives the nearest below. say: told what begins. Raises FpgaError where a tool is missing or
-    fails, or where the clock is not reached.
+    mhz: at most; the PLL gives the nearest below. baud: of the serial port. say: told what begins. Raises FpgaError
+    where a tool is missing or fails, or where the clock is not reached.
     """
     board = BOARDS[target]
     clock = pll(board.mhz, mhz)
     for old in (BITSTREAM, _BUILD):
         (folder / old).unlink(missing_ok=True)
-    (folder / "board_top.v").write_text(board_top(network, board, clock), "utf-8")
+    (folder / "board_top.v").write_text(board_top(network, board, clock, baud), "utf-8")
     (folder / "board.lpf").write_text(constraints(board), "utf-8")
     begin = time.monotonic()
     say("synthesizing with Yosys, some minutes")

@@ -26,10 +26,13 @@ def test_a_frequency_out_of_reach_is_refused() -> None:
 def test_the_top_module_has_the_network_s_sizes_and_bits_of_three_megabaud() -> None:
     net = PowerOfTwoBuilder(TensorType((4, 4, 2)), 3, "clamp")
     network = plan_network(net.model(net.dense("fc", net.pool("pool", INPUT), 3)), {})
-    text = board_top(network, BOARDS["ulx3s-85f"], pll(25.0, 60.0))
+    text = board_top(network, BOARDS["ulx3s-85f"], pll(25.0, 60.0), 3_000_000)
     assert ".IN_WORDS(32), .OUT_WORDS(3), .OUT(8), " in text.replace(".OUT(32)", ".OUT(8)")
     assert ".DIVIDER(20)" in text
     assert ".CLKI_DIV(5), .CLKFB_DIV(12), .CLKOP_DIV(13)" in text
+
+    with pytest.raises(FpgaError, match="10 MHz cannot be divided into 3000000 baud"):
+        board_top(network, BOARDS["ulx3s-85f"], pll(25.0, 10.0), 3_000_000)
 
 
 def test_pins_are_those_of_the_board() -> None:

@@ -64,20 +64,20 @@ def test_a_report_of_nextpnr_is_read_and_kept(tmp_path: Path, monkeypatch: pytes
 def test_a_clock_that_is_not_reached_leaves_no_bitstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / BITSTREAM).write_bytes(b"of an earlier build")
     nextpnr_says(monkeypatch, report(59.5))
-    with pytest.raises(FpgaError, match="59.5 MHz reached, the clock is 60: ask for less by --mhz"):
+    with pytest.raises(FpgaError, match=r"59\.5 MHz reached, the clock is 60: ask for less by --mhz"):
         make_bitstream(small_network(), BOARD, tmp_path, 60, 1, lambda text: None)
     assert not (tmp_path / BITSTREAM).exists()
 
 
 def test_another_report_and_no_build_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = small_network()
-    with pytest.raises(FpgaError, match="build.json: No such file or directory; expected the folder of a finished"):
+    with pytest.raises(FpgaError, match=r"build\.json: No such file or directory; expected the folder of a finished"):
         read_route(tmp_path, network.model)
     (tmp_path / "build.json").write_text('{"model": "x"}')
     with pytest.raises(FpgaError, match="expected what a build for a board writes"):
         read_route(tmp_path, network.model)
     nextpnr_says(monkeypatch, {"fmax": {}, "utilization": {}})
-    with pytest.raises(FpgaError, match="route.json: lacks 'TRELLIS_COMB', expected a report of nextpnr"):
+    with pytest.raises(FpgaError, match=r"route\.json: lacks 'TRELLIS_COMB', expected a report of nextpnr"):
         make_bitstream(network, BOARD, tmp_path, 60, 1, lambda text: None)
 
 
