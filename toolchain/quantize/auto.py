@@ -3,7 +3,8 @@
 For each rule for the ranges of tensors, weights are fitted layer by layer (`refit.py`), and the network is built and
 run on the cpu backend; then the best one with tables for requantization, and the better of both with weights that are
 not fitted. The one that agrees best with the float network on images that nothing was fitted to is kept: on a part of
-the calibration images and on drawn scenes. A detection agrees by its objects, any other network by its outputs.
+the calibration images, and on drawn scenes where those are few or show one place, or the network is a detection. That
+agrees by its objects, any other network by its outputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.layers import Float32, Layer, ShiftTable, TensorType, Weighted
 from edgemeta.model.prove_float import prove_float
-from edgemeta.model.tasks import compares_channels
+from edgemeta.model.tasks import Detection, compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibration import DRAWN, Calibration, PreparedImages, WithDrawn
 from edgemeta.toolchain.quantize.channels import Grid, separable
@@ -34,11 +35,16 @@ LAYER_IMAGES = 4
 class Prepared:
     """A float network with the data needed to build integer networks from it.
 
-    images: of which the last `drawn` are drawn scenes. fit: those that weights are fitted to; judge: the others.
-    expected: what the float network says of some of the latter.
+    images: of which the last `drawn` are drawn scenes. They make no ranges beside as many others that do not show one
+    place, where only a detection takes them at all. fit: those that weights are fitted to; judge: the others. expected:
+    what the float network says of some of the latter.
     """
 
     def __init__(self, model: FloatModel, images: PreparedImages, events: Events, drawn: int = 0) -> None:
+        own = images.take(range(len(images) - drawn))
+        suffice = len(own) >= drawn and not own.show_one_place()
+        if suffice and not isinstance(model.task, Detection):
+            images, drawn = own, 0
         self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
         self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
@@ -50,9 +56,7 @@ class Prepared:
             if name in model.outputs and images.numbers[place] in found:
                 found[images.numbers[place]][name] = tensor
 
-        own = images.take(range(len(images) - drawn))
-        counted = len(images) if len(own) < drawn or own.show_one_place() else len(own)
-        stage = events.stage("ranges")
+        stage, counted = events.stage("ranges"), len(own) if suffice else len(images)
         self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)

@@ -129,9 +129,8 @@ class PreparedImages:
 class WithDrawn:
     """Frames of a calibration, and behind them `DRAWN` drawn scenes, which are the same everywhere.
 
-    One camera shows a network little of what it may see elsewhere: the scenes widen ranges that would be too narrow
-    (`PreparedImages.show_one_place`), and say whether a network that was fitted to the frames is still right beside
-    them.
+    One camera shows a network little of what it may see elsewhere (`PreparedImages.show_one_place`): the scenes widen
+    ranges that would be too narrow, and say whether a network that was fitted to the frames is still right beside them.
     """
 
     def __init__(self, frames: Frames) -> None:

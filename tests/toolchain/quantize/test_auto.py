@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgemeta.model import layers as q
 from edgemeta.model import reference
@@ -10,9 +11,11 @@ from edgemeta.model.file import decode, encode
 from edgemeta.model.float_reference import logits
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Conv, GlobalAverage
-from edgemeta.model.tasks import Classification
+from edgemeta.model.tasks import Classification, Detection, DetectionLevel
 from edgemeta.plugins.registry import choose
-from edgemeta.toolchain.quantize.auto import parted, quantize_auto, stages_of_auto
+from edgemeta.toolchain.data.frames import ArrayFrames
+from edgemeta.toolchain.quantize.auto import Prepared, parted, quantize_auto, stages_of_auto
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected, real
 from edgemeta.toolchain.quantize.events import Agreement, Events, StageName
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule
@@ -83,6 +86,26 @@ def test_weights_are_fitted_to_some_images_and_judged_by_the_others(
     wanted = [every.take([number])[0] for number in fit]
     assert [each.tobytes() for each in fitted] == [each.tobytes() for each in wanted]
     assert len(judge) == own + drawn - len(fit)
+
+
+@pytest.mark.parametrize("find_objects", [False, True])
+def test_drawn_scenes_beside_unlike_images_are_for_detections(every_layer: FloatModel, find_objects: bool) -> None:
+    model = every_layer
+    if find_objects:
+        numbers = {"boxes": 4, "objectness": 1, "classes": 2}
+        layers = tuple(Conv(name, "input", weights=np.ones((n, 1, 1, 3), np.float32)) for name, n in numbers.items())
+        task = Detection(("cat", "dog"), "yolox", (DetectionLevel("boxes", "classes", "objectness"),))
+        model = FloatModel("m", (4, 4, 3), layers, tuple(numbers), task)
+    unlike = np.random.default_rng(7).integers(0, 256, (12, *model.input_shape), dtype=np.uint8)
+    scenes, camera = unlike[8:], np.concatenate([unlike[:1]] * 8)
+
+    def judging(images: NDArray[np.uint8]) -> list[int]:
+        prepared = PreparedImages(model, ArrayFrames(np.concatenate([images, scenes]), "x"))
+        return list(Prepared(model, prepared, Events(), len(scenes)).judge.numbers)
+
+    assert judging(unlike[:8]) == ([1, 3, 5, 7, 9, 11] if find_objects else [1, 3, 5, 7])
+    assert judging(camera) == [1, 3, 5, 7, 9, 11]
+    assert judging(unlike[:3]) == [2, 4, 6]  # too few
 
 
 def test_one_image_is_fitted_to_and_judges(every_layer: FloatModel, images: Any) -> None:
