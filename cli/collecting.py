@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.config_file import config_of
 from edgemeta.cli.options import json_option, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.sources.registry import kind_of
@@ -14,8 +15,7 @@ from edgemeta.daemon.collect.direct import Collected, OnProgress, collect_direct
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import checked_label
 from edgemeta.daemon.collect.running_service import RunningService
-from edgemeta.daemon.config.config import Config, resolved
-from edgemeta.daemon.config.loader import ConfigFile
+from edgemeta.daemon.config.config import Config
 
 ASKS = "`edgemeta collect` asks the running service where the config has `web.enabled` and `web.token_file`"
 
@@ -48,7 +48,7 @@ def collect(file: Path, camera: str | None, label: str, seconds: float | None, o
       edgemeta collect config.yaml --camera yard --label empty --seconds 10 --out pictures
     """
     logging.getLogger("edgemeta").addHandler(logging.NullHandler())  # the last status is the command's own error
-    config = _config(file)
+    config = config_of(file)
     name = _camera(config, camera)
     checked_label(label)
     with progress_bar(f"collecting {label}", wanted=not as_json) as update:
@@ -71,15 +71,6 @@ def collect(file: Path, camera: str | None, label: str, seconds: float | None, o
     if collected.ended not in (None, "interrupted"):
         click.echo(f"edgemeta: ended early: {collected.ended}", err=True)
         sys.exit(0 if collected.clip_ended else 1)
-
-
-def _config(file: Path) -> Config:
-    """Read a config, without loading its models. Raises ConfigError."""
-    read = ConfigFile(file, Config)
-    config, problems = read.validate()
-    if config is None or problems:
-        raise read.error(problems)
-    return resolved(config, file.parent)
 
 
 def _camera(config: Config, camera: str | None) -> str:

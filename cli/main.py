@@ -20,6 +20,7 @@ _VERBS = {
     "doctor": "edgemeta.cli.doctor.command:doctor",
     "eval": "edgemeta.cli.measure:evaluate",
     "export": "edgemeta.cli.exporting:export",
+    "fleet": "edgemeta.cli.fleet.command:fleet",
     "fpga": "edgemeta.cli.fpga:fpga",
     "import": "edgemeta.cli.importing:import_",
     "kernels": "edgemeta.cli.kernels:kernels",

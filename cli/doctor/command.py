@@ -4,14 +4,13 @@ import sys
 from pathlib import Path
 
 import click
-from pydantic import ValidationError
 
+from edgemeta.cli.broker import broker_of
 from edgemeta.cli.doctor.examine import KERNELS, Asked, examined
 from edgemeta.cli.doctor.names import own_names
 from edgemeta.cli.doctor.report import Problem
 from edgemeta.cli.doctor.text import lines
 from edgemeta.cli.progress import progress_bar
-from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.loader import ConfigError, ConfigFile
 from edgemeta.model.atomic_write import write_atomically
@@ -63,7 +62,7 @@ def doctor(config: Path | None, broker: str | None, seconds: float, file: str | 
 def _asked(config: Path | None, broker: str | None) -> Asked:
     """What the options name. Raises EdgemetaError for an address that is none."""
     if broker is not None:
-        mqtt = _mqtt(broker)
+        mqtt = broker_of(broker)
         return Asked(mqtt, names=frozenset({mqtt.host}))
     if config is None:
         return Asked()
@@ -80,14 +79,6 @@ def _asked(config: Path | None, broker: str | None) -> Asked:
 
 def _mistake(text: str) -> Problem:
     return Problem(part="config", text=text, hint="edgemeta check FILE names each mistake with its line")
-
-
-def _mqtt(address: str) -> MqttConfig:
-    host, _, port = address.partition(":") if address.count(":") <= 1 else (address.strip("[]"), "", "")
-    try:
-        return MqttConfig.model_validate({"host": host, **({"port": int(port)} if port else {})})
-    except (ValidationError, ValueError):
-        raise EdgemetaError(f"--broker {address}: expected HOST or HOST:PORT, such as 192.168.1.10:1883") from None
 
 
 def _write(report: str, file: str) -> None:

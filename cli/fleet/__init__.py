@@ -1,0 +1,1 @@
+"""`edgemeta fleet`: the devices that publish at one broker."""

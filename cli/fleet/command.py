@@ -1,0 +1,118 @@
+"""`edgemeta fleet`: what runs on the devices of a broker."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+
+from edgemeta.cli.broker import broker_of, listen
+from edgemeta.cli.config_file import config_of
+from edgemeta.cli.fleet.devices import Device, Fleet
+from edgemeta.cli.options import json_option, report
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.mqtt.subscriptions import Incoming
+
+HEAD = ("device", "state", "version", "model", "cameras", "frames/s", "seen")
+UNKNOWN = "-"
+REDRAW = 2.0
+"""Seconds between two tables of --watch."""
+
+
+@click.group()
+def fleet() -> None:
+    """Look at all devices that publish at one broker.
+
+    \b
+    Examples:
+      edgemeta fleet list --broker 192.168.1.10
+      edgemeta fleet list --config /etc/edgemeta/config.yaml --watch
+    """
+
+
+@fleet.command("list", short_help="List the devices of a broker: version, model, cameras, problems.")
+@click.argument("pattern", default="*")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="A device's config: its `mqtt` section."
+)
+@click.option("--broker", metavar="HOST[:PORT]", help="A broker without encryption and login, instead of a config.")
+@click.option("--base", metavar="TOPIC", help="`mqtt.base_topic` of the devices; with --broker `edgemeta` without it.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=3.0,
+    show_default=True,
+    help="How long messages are awaited; frames/s come every `stats.interval` seconds, 10 by default.",
+)
+@click.option("--watch", is_flag=True, help="Show the table again and again until Ctrl-C.")
+@json_option
+def list_devices(
+    pattern: str, config: Path | None, broker: str | None, base: str | None, seconds: float, watch: bool, as_json: bool
+) -> None:
+    """List the devices whose name matches PATTERN (`yard-*`; all without it) and what is wrong with each.
+
+    It reads the retained messages of all devices below the base topic, and what they send meanwhile. A device is
+    offline when it said so, or when the broker lost it. It changes nothing. With login and access lists it needs the
+    right to read `<base>/+/+` and `<base>/+/+/status`.
+
+    \b
+    Examples:
+      edgemeta fleet list --broker 192.168.1.10
+      edgemeta fleet list 'yard-*' --config /etc/edgemeta/config.yaml --seconds 15
+      edgemeta fleet list --broker 192.168.1.10 --json | jq -r '.devices[] | select(.problems != []) | .device'
+    """
+    if watch and as_json:
+        raise click.UsageError("expected only one of --watch, --json")
+    if broker is not None and config is None:
+        mqtt = broker_of(broker)
+    elif config is not None and broker is None:
+        mqtt = config_of(config).mqtt
+    else:
+        raise click.UsageError("expected one of --config, --broker")
+    found = Fleet(mqtt.base_topic if base is None else base.strip("/"))
+    while True:
+        _listen(mqtt, found, REDRAW if watch else seconds)
+        devices = [each for name, each in sorted(found.devices.items()) if fnmatchcase(name, pattern)]
+        if watch:
+            click.clear()
+        values = {"devices": [each.as_json() for each in devices]}
+        report(as_json, values, _lines(devices, datetime.now(timezone.utc), len(found.devices)))
+        if not watch:
+            return
+
+
+def _listen(mqtt: MqttConfig, found: Fleet, seconds: float) -> None:
+    def take(message: Incoming) -> None:
+        found.take(message.topic, message.payload, retained=message.retained)
+
+    listen(mqtt, "fleet", found.filters, take, seconds)
+
+
+def _lines(devices: Sequence[Device], now: datetime, all_devices: int) -> Iterator[str]:
+    """A table, and below each device its problems."""
+    if not devices:
+        yield f"no device matches, of {all_devices}" if all_devices else "no device has published below this base topic"
+        return
+    rows = [HEAD, *(_row(each, now) for each in devices)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row, device in zip(rows, [None, *devices], strict=True):
+        yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for problem in () if device is None else device.problems():
+            yield f"  ! {problem}"
+    offline = sum(each.online is False for each in devices)
+    troubled = sum(any(True for _ in each.problems()) for each in devices)
+    yield f"{len(devices)} devices, {offline} offline, {troubled} with problems"
+
+
+def _row(device: Device, now: datetime) -> tuple[str, ...]:
+    info = device.info
+    return (
+        device.name,
+        device.state,
+        UNKNOWN if info is None else info.version,
+        UNKNOWN if info is None else f"{info.model.name} {info.model.sha256[:8]}",
+        f"{device.working}/{len(device.cameras)}",
+        UNKNOWN if device.frames_per_s is None else f"{device.frames_per_s:g}",
+        UNKNOWN if device.seen is None else f"{max(0, (now - device.seen).total_seconds()):.0f} s ago",
+    )

@@ -1,0 +1,165 @@
+"""What the messages of many devices say about each: pure, from topics and payloads.
+
+The devices may run other versions than this program. So only the fields that are shown are read, and a message that
+lacks one of them, or is no message at all, is counted and named, not an error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from edgemeta.daemon.messages.records import OFFLINE, ONLINE
+
+SEEN_BY = ("availability", "info", "stats", "swap")
+"""Topics below `<base>/<device>` that tell of a device."""
+CAMERA_TOPIC = "status"
+"""The topic below `<base>/<device>/<camera>` that does."""
+_NOT_SWAPPED = ("rolled_back", "refused", "fallback")
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="ignore", protected_namespaces=())
+
+
+class _Model(_Fields):
+    name: str
+    sha256: str
+
+
+class _Info(_Fields):
+    version: str
+    model: _Model
+    cameras: list[str]
+    overloaded: str | None = None
+    model_refused: str | None = None
+
+
+class _Rate(_Fields):
+    fps: float
+
+
+class _Stats(_Fields):
+    cameras: dict[str, _Rate]
+
+
+class _Status(_Fields):
+    status: str
+    reason: str | None
+    problem: bool
+
+
+class _Swap(_Fields):
+    result: str
+    reason: str | None
+
+
+@dataclass
+class Device:
+    """What is known of one device; None is not known.
+
+    frames_per_s: sum over its cameras, of the last `stats`. seen: when its last message came that was not retained.
+    unread: topics whose last message could not be read.
+    """
+
+    name: str
+    online: bool | None = None
+    info: _Info | None = None
+    frames_per_s: float | None = None
+    statuses: dict[str, _Status] = field(default_factory=dict)
+    swap: _Swap | None = None
+    seen: datetime | None = None
+    unread: set[str] = field(default_factory=set)
+
+    @property
+    def state(self) -> str:
+        """`online`, `offline`, or `unknown` without `availability`."""
+        return {None: "unknown", True: "online", False: "offline"}[self.online]
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Names of the cameras of its config; those with a status where `info` is not known."""
+        return tuple(self.statuses if self.info is None else self.info.cameras)
+
+    @property
+    def working(self) -> int:
+        """Cameras that have frames and no problem."""
+        found = (self.statuses.get(camera) for camera in self.cameras)
+        return sum(each is not None and each.status == "running" and not each.problem for each in found)
+
+    def problems(self) -> Iterator[str]:
+        """One sentence for each thing that is not as it should be."""
+        if self.info is not None:
+            if self.info.overloaded is not None:
+                yield f"overloaded: {self.info.overloaded}"
+            if self.info.model_refused is not None:
+                yield f"model refused: {self.info.model_refused}"
+        if self.swap is not None and self.swap.result in _NOT_SWAPPED:
+            yield f"last swap {self.swap.result}: {self.swap.reason or 'without a reason'}"
+        for camera in self.cameras:
+            status = self.statuses.get(camera)
+            if status is not None and status.problem:
+                yield f"{camera}: {status.status}, {status.reason or 'without a reason'}"
+        for topic in sorted(self.unread):
+            yield f"{topic}: not a message of edgemeta that this version can read"
+
+    def as_json(self) -> dict[str, object]:
+        """All of it, for programs."""
+        info = self.info
+        return {
+            "device": self.name,
+            "state": self.state,
+            "version": None if info is None else info.version,
+            "model": None if info is None else info.model.name,
+            "model_sha256": None if info is None else info.model.sha256,
+            "cameras": {name: vars(each) for name in self.cameras if (each := self.statuses.get(name)) is not None},
+            "frames_per_s": self.frames_per_s,
+            "seen": None if self.seen is None else self.seen.isoformat(timespec="seconds"),
+            "problems": list(self.problems()),
+        }
+
+
+class Fleet:
+    """The devices below one base topic, by their names."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self.devices: dict[str, Device] = {}
+
+    @property
+    def filters(self) -> list[str]:
+        """The topic filters to subscribe to."""
+        own = [f"{self._base}/+/{topic}" for topic in SEEN_BY]
+        return [*own, f"{self._base}/+/+/{CAMERA_TOPIC}"]
+
+    def take(self, topic: str, payload: bytes, *, retained: bool) -> None:
+        """Read one message; an empty one says that there is no longer any."""
+        name, _, rest = topic.removeprefix(f"{self._base}/").partition("/")
+        device = self.devices.setdefault(name, Device(name))
+        if not retained:
+            device.seen = datetime.now(timezone.utc)
+        device.unread.discard(rest)
+        try:
+            _read(device, rest, payload)
+        except (ValidationError, UnicodeDecodeError):
+            device.unread.add(rest)
+        if device == Device(name):
+            del self.devices[name]
+
+
+def _read(device: Device, topic: str, payload: bytes) -> None:
+    """Raises ValidationError, UnicodeDecodeError."""
+    camera, _, kind = topic.rpartition("/")
+    if topic == "availability":
+        device.online = {ONLINE: True, OFFLINE: False}.get(payload.decode())
+    elif topic == "info":
+        device.info = _Info.model_validate_json(payload) if payload else None
+    elif topic == "swap":
+        device.swap = _Swap.model_validate_json(payload) if payload else None
+    elif topic == "stats":
+        device.frames_per_s = round(sum(each.fps for each in _Stats.model_validate_json(payload).cameras.values()), 2)
+    elif kind == CAMERA_TOPIC and payload:
+        device.statuses[camera] = _Status.model_validate_json(payload)
+    elif kind == CAMERA_TOPIC:
+        device.statuses.pop(camera, None)
