@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.network import FpgaError
-from edgemeta.kernels.fpga.generate.registers import CONTROL, IN_WORDS, OUT_WORDS
+from edgemeta.kernels.fpga.generate.registers import CONTROL
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import Batch
 from edgemeta.plugins.fpga.axi_dma import Wait, Words, reset, transfer
@@ -46,17 +46,10 @@ class AxiDevice:
         self._on_close: Callable[[], None] | None = on_close
         self._kind = model.output_types[0]
         self._in_bytes = int(np.prod(model.input.shape))
-        self._out_words = int(np.prod(self._kind.shape))
-        self._out_bytes = self._out_words * (4 if self._kind.bits == 32 else 1)
+        self._out_bytes = int(np.prod(self._kind.shape)) * (4 if self._kind.bits == 32 else 1)
 
     def prepare(self) -> None:
-        """Reset the accelerator. Raises FpgaError if its images or the buffers have other sizes than the model's."""
-        found = self._registers.read(IN_WORDS), self._registers.read(OUT_WORDS)
-        if found != (self._in_bytes, self._out_words):
-            raise FpgaError(
-                f"the accelerator reads {found[0]} and writes {found[1]} words per image, the model has "
-                f"{self._in_bytes} and {self._out_words}"
-            )
+        """Reset the accelerator. Raises FpgaError if the buffers are too small for the model's images."""
         for buffer, count in ((self._source, self._in_bytes), (self._target, self._out_bytes)):
             if buffer.data.size < count:
                 raise FpgaError(f"a DMA buffer has {buffer.data.size} bytes, an image needs {count}")

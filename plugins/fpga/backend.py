@@ -1,11 +1,12 @@
 """Runs models as netlists: simulated clock by clock by Verilator, or in programmable logic.
 
-Options: `transport` (simulated, axi; default simulated): where the netlist runs; `timeout` (1 .. 3600, default 60):
-seconds for a batch, after which the device counts as hung. Of `simulated`: `cycles` (1 .. 10**9, default 21,000 or what
-the network needs at least): clocks per image that the engines are folded for; `cache`: folder of compiled simulations.
+Options: `transport` (simulated, axi, serial; default simulated): where the netlist runs; `timeout` (1 .. 3600, default
+60): seconds for a batch, after which the device counts as hung. Of `simulated`: `cycles` (1 .. 10**9, default 21,000 or
+what the network needs at least): clocks per image that the engines are folded for; `cache`: folder of simulations.
 Of `axi`: `registers` and `dma`, the UIO devices of the accelerator and of its AXI DMA (default uio0, uio1); `source`
 and `target`, u-dma-buf buffers for images and logits (default udmabuf0, udmabuf1); `wait` (interrupt, poll; default
-interrupt): for the DMA's interrupt, or by looking at its status.
+interrupt): for the DMA's interrupt, or by looking at its status. Of `serial`: `port` (default /dev/ttyUSB0), the serial
+port of a board, and `baud` (default 3,000,000), its rate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from edgemeta.model.graph import Model
 from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, OptionError, Probe, Session
 from edgemeta.plugins.fpga.axi import AxiDevice
+from edgemeta.plugins.fpga.serial import SerialDevice
+from edgemeta.plugins.fpga.serial_port import BAUDS, SerialPort
 from edgemeta.plugins.fpga.session import NAME, Device, FpgaSession, check_device
 from edgemeta.plugins.fpga.uio import CLASSES, DEVICES, DmaBuffer, UioDevice
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
@@ -26,6 +29,7 @@ from edgemeta.plugins.options import choice, reject_unknown, whole_number
 _OPTIONS = {
     "simulated": ("transport", "timeout", "cycles", "cache"),
     "axi": ("transport", "timeout", "registers", "dma", "source", "target", "wait"),
+    "serial": ("transport", "timeout", "port", "baud"),
 }
 
 
@@ -41,14 +45,16 @@ class FpgaBackend:
         self._devices, self._classes = devices, classes
 
     def probe(self) -> Probe:
-        """Available with Verilator and a C++ compiler, or UIO devices; never chosen by `auto`."""
+        """Available with Verilator and a C++ compiler, UIO devices, or a serial port; never chosen by `auto`."""
         missing = missing_tools()
+        ports = sorted(each for pattern in _PORTS for each in self._devices.glob(pattern))
         found = {
             "simulated": missing or "Verilator model, slow",
             "axi": self._missing_device() or "UIO device and DMA buffer found",
+            "serial": f"{ports[0]} is there" if ports else f"no {_PORTS[0]} in {self._devices}",
         }
         reason = "; ".join(f"transport {name}: {text}" for name, text in found.items())
-        return Probe(missing is None or self._missing_device() is None, reason)
+        return Probe(missing is None or self._missing_device() is None or bool(ports), reason)
 
     def supports(self, layer: Layer, inputs: Sequence[TensorType]) -> str | None:
         """As `Backend.supports`: the layers that have an engine."""
@@ -62,7 +68,7 @@ class FpgaBackend:
         if len(model.outputs) != 1:
             raise BackendError(f"backend {NAME}: the model has {len(model.outputs)} outputs, supported is 1")
         try:
-            device = _simulated(model, options) if transport == "simulated" else self._axi(model, options)
+            device = self._device(transport, model, options, timeout)
         except FpgaError as error:
             raise BackendError(f"backend {NAME}: {error}") from error
         try:
@@ -76,6 +82,11 @@ class FpgaBackend:
             device.close()
             raise
         return FpgaSession(model, device, timeout)
+
+    def _device(self, transport: str, model: Model, options: Mapping[str, object], timeout: int) -> Device:
+        if transport == "axi":
+            return self._axi(model, options)
+        return _serial(model, options, timeout) if transport == "serial" else _simulated(model, options)
 
     def _missing_device(self) -> str | None:
         for path in (self._devices / "uio0", self._devices / "udmabuf0"):
@@ -98,6 +109,9 @@ class FpgaBackend:
         return device
 
 
+_PORTS = ("ttyUSB*", "ttyACM*", "ttyAMA*")
+"""Serial ports behind which a board may be."""
+
 _DEFAULT_NAMES = {"registers": "uio0", "dma": "uio1", "source": "udmabuf0", "target": "udmabuf1"}
 
 
@@ -106,6 +120,22 @@ def _simulated(model: Model, options: Mapping[str, object]) -> Device:
     folder = _folder(options)
     network = choose_foldings(model, cycles)
     return Simulation(network, simulation_library(network, folder))
+
+
+def _serial(model: Model, options: Mapping[str, object], timeout: int) -> Device:
+    path = options.get("port", "/dev/ttyUSB0")
+    if not isinstance(path, str) or not path:
+        raise OptionError(f"backend {NAME}: option port is {path!r}, expected the path of a serial port")
+    baud = whole_number(NAME, options, "baud", 3_000_000, 1, 10**8)
+    if baud not in BAUDS:
+        known = ", ".join(map(str, sorted(BAUDS)[-8:]))
+        raise OptionError(f"backend {NAME}: option baud is {baud}, expected a rate of Linux, such as {known}")
+    with ExitStack() as opened:
+        port = SerialPort(Path(path), baud)
+        opened.callback(port.close)
+        device = SerialDevice(model, port, timeout)
+        opened.pop_all()
+        return device
 
 
 def _name(options: Mapping[str, object], key: str, default: str) -> str:

@@ -1,12 +1,13 @@
 """A network on a device, real or simulated, as a backend session."""
 
+import math
 import time
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.network import FpgaError
-from edgemeta.kernels.fpga.generate.registers import DIGEST, EDGM, ERRORS, IDENTITY
+from edgemeta.kernels.fpga.generate.registers import DIGEST, EDGM, ERRORS, IDENTITY, IN_WORDS, OUT_WORDS
 from edgemeta.model.graph import Model
 from edgemeta.plugins.api import BackendError, Batch, Outputs, SessionLostError
 from edgemeta.plugins.session import check_batch
@@ -39,6 +40,13 @@ def check_device(device: Device, model: Model) -> None:
         raise BackendError(
             f"backend {NAME}: the netlist was made for the model file {found[:12]}..., this one is "
             f"{model.digest[:12] or 'of no file'}...: build it anew with edgemeta fpga build"
+        )
+    words = device.read(IN_WORDS), device.read(OUT_WORDS)
+    needed = math.prod(model.input.shape), math.prod(model.output_types[0].shape)
+    if words != needed:
+        raise BackendError(
+            f"backend {NAME}: the accelerator reads {words[0]} and writes {words[1]} words per image, the model has "
+            f"{needed[0]} and {needed[1]}"
         )
 
 

@@ -188,16 +188,28 @@ def literal(value: int | str) -> str:
 
 def accelerator_source(network: Network) -> str:
     """Module `edgemeta_accelerator` (rtl/accelerator.sv) with the network's parameters."""
+    return _with_parameters("accelerator.sv", _parameters(network))
+
+
+def board_source(network: Network, divider: int) -> str:
+    """Module `edgemeta_board` (rtl/board.sv) with the network's parameters. divider: clocks per bit of its line."""
+    return _with_parameters("board.sv", {**_parameters(network), "DIVIDER": divider})
+
+
+def _parameters(network: Network) -> Mapping[str, int | str]:
     model = network.model
     digest = bytes.fromhex(model.digest or "00" * 32)
-    parameters = {
+    return {
         "DIGEST": f"256'h{int.from_bytes(digest, 'little'):064x}",
         "IN_WORDS": math.prod(model.input.shape),
         "OUT_WORDS": math.prod(model.output_types[0].shape),
         "OUT": network.engines[-1].out_bits,
         "LOAD": network.load_bits,
     }
-    source = rtl_sources()["accelerator.sv"]
+
+
+def _with_parameters(file: str, parameters: Mapping[str, int | str]) -> str:
+    source = rtl_sources()[file]
     for name, value in parameters.items():
         source = re.sub(rf"(parameter \S+ {name} = )[\w']+", rf"\g<1>{value}", source)
     return source

@@ -6,9 +6,10 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import CDLL, POINTER, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,28 @@ def missing_tools() -> str | None:
     return None
 
 
-def compile_model(network: Network, folder: Path, level: int = 1) -> Path:
+@dataclass(frozen=True)
+class Top:
+    """The module that is simulated: its file, how to write that for a network, and the C interface to it."""
+
+    module: str
+    file: str
+    driver: str
+    source: Callable[[Network], str]
+
+    def texts(self, network: Network, memories: str) -> dict[str, str]:
+        """Verilog sources by name; memories are read from the folder `memories`."""
+        return {**rtl_sources(), "network.sv": network_source(network, memories), self.file: self.source(network)}
+
+    def driver_text(self) -> str:
+        """The C++ source of the interface."""
+        return (resources.files("edgemeta.kernels.fpga") / "simulate" / self.driver).read_text("utf-8")
+
+
+ACCELERATOR = Top("edgemeta_accelerator", "accelerator.sv", "driver.cc", accelerator_source)
+
+
+def compile_model(network: Network, folder: Path, level: int = 1, top: Top = ACCELERATOR) -> Path:
     """Write the sources into `folder` and compile them there; returns the library. Raises FpgaError.
 
     level: of the compiler's optimization, 0 to 3: how much longer it takes for a faster simulation.
@@ -51,17 +73,13 @@ def compile_model(network: Network, folder: Path, level: int = 1) -> Path:
     memories.mkdir(parents=True, exist_ok=True)
     for name, text in memory_files(network).items():
         (memories / name).write_text(text, "ascii")
-    sources = {**rtl_sources(), "network.sv": network_source(network, str(memories.resolve()))}
-    sources["accelerator.sv"] = accelerator_source(network)
+    sources = top.texts(network, str(memories.resolve()))
     for name, text in sources.items():
         (folder / name).write_text(text, "utf-8")
     driver = folder / "driver.cc"
-    driver.write_text((resources.files("edgemeta.kernels.fpga") / "simulate" / "driver.cc").read_text("utf-8"))
+    driver.write_text(top.driver_text(), "utf-8")
     objects = folder / "objects"
-    _run(
-        ["verilator", *_FLAGS, "--top-module", "edgemeta_accelerator", "--Mdir", str(objects), *sorted(sources)],
-        folder,
-    )
+    _run(["verilator", *_FLAGS, "--top-module", top.module, "--Mdir", str(objects), *sorted(sources)], folder)
     include = _verilator_root() / "include"
     library = folder / _LIBRARY
     generated = sorted(str(each) for each in objects.glob("*.cpp"))
@@ -194,21 +212,20 @@ def _run(command: list[str], folder: Path) -> None:
         raise FpgaError(f"{command[0]} failed: {lines[0]}")
 
 
-def simulation_library(network: Network, folder: Path | None = None) -> Path:
+def simulation_library(network: Network, folder: Path | None = None, top: Top = ACCELERATOR) -> Path:
     """The network's library, compiled at the first call, which takes a minute or more. Raises FpgaError."""
-    place = (folder or default_folder()) / f"simulation-{_key(network)}"
+    place = (folder or default_folder()) / f"simulation-{_key(network, top)}"
     place.mkdir(parents=True, exist_ok=True)
     library = place / "simulation.so"
     with _locked(place):
         if not (place / _DONE).is_file():
-            compile_model(network, place)
+            compile_model(network, place, top=top)
             (place / _DONE).touch()
     return library
 
 
-def _key(network: Network) -> str:
-    driver = (resources.files("edgemeta.kernels.fpga") / "simulate" / "driver.cc").read_text("utf-8")
-    parts = [rtl_sources(), network_source(network), accelerator_source(network), memory_files(network), driver]
+def _key(network: Network, top: Top) -> str:
+    parts = [top.module, top.texts(network, "memories"), memory_files(network), top.driver_text()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

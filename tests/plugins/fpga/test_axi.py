@@ -43,9 +43,9 @@ class FakeRegisters(dict[int, int]):
         self[address] = value
 
 
-def registers(**changes: int) -> FakeRegisters:
-    right = {IDENTITY: EDGM, IN_WORDS: 75, OUT_WORDS: 3} | {DIGEST + 4 * part: 0x12121212 for part in range(8)}
-    return FakeRegisters(right | {int(key[1:], 16): value for key, value in changes.items()})
+def registers() -> FakeRegisters:
+    digest = {DIGEST + 4 * part: 0x12121212 for part in range(8)}
+    return FakeRegisters({IDENTITY: EDGM, IN_WORDS: 75, OUT_WORDS: 3} | digest)
 
 
 def board(hangs: bool = False, error: int = 0, size: int = 4096) -> tuple[list[FakeBuffer], FakeDma]:
@@ -58,9 +58,9 @@ def board(hangs: bool = False, error: int = 0, size: int = 4096) -> tuple[list[F
     return buffers, FakeDma(stream, buffers, hangs, error)
 
 
-def device(hangs: bool = False, error: int = 0, size: int = 4096, **changes: int) -> tuple[AxiDevice, FakeDma]:
+def device(hangs: bool = False, error: int = 0, size: int = 4096) -> tuple[AxiDevice, FakeDma]:
     buffers, fake = board(hangs, error, size)
-    return AxiDevice(MODEL, registers(**changes), fake, buffers[0], buffers[1], None), fake
+    return AxiDevice(MODEL, registers(), fake, buffers[0], buffers[1], None), fake
 
 
 def test_every_image_passes_the_dma() -> None:
@@ -91,16 +91,9 @@ def test_an_error_of_the_dma_loses_the_session() -> None:
         session.run(IMAGES[:1])
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"x20": 76}, "the accelerator reads 76 and writes 3 words per image, the model has 75 and 3"),
-        ({"size": 64}, "a DMA buffer has 64 bytes, an image needs 75"),
-    ],
-)
-def test_other_sizes_are_refused(changes: dict[str, int], text: str) -> None:
-    with pytest.raises(FpgaError, match=text):
-        device(**changes)[0].prepare()
+def test_a_buffer_that_is_too_small_is_refused() -> None:
+    with pytest.raises(FpgaError, match="a DMA buffer has 64 bytes, an image needs 75"):
+        device(size=64)[0].prepare()
 
 
 @pytest.mark.gate("15 s: Verilator compiles a small network")
@@ -168,7 +161,7 @@ def test_a_device_without_an_accelerator_is_refused_and_one_that_is_missing_is_n
     with pytest.raises(BackendError, match=r"^backend fpga: .*/udmabuf0: No such file or directory$"):
         backend.compile(MODEL, {"transport": "axi"})
     assert "transport axi: " in backend.probe().reason
-    assert backend.probe().reason.endswith("udmabuf0 is not there")
+    assert "udmabuf0 is not there" in backend.probe().reason
 
 
 @pytest.mark.parametrize(

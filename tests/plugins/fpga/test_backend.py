@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgemeta.kernels.fpga.generate.network import FpgaError
-from edgemeta.kernels.fpga.generate.registers import DIGEST, EDGM, IDENTITY
+from edgemeta.kernels.fpga.generate.registers import DIGEST, EDGM, IDENTITY, IN_WORDS, OUT_WORDS
 from edgemeta.kernels.fpga.simulate import model as simulate
 from edgemeta.kernels.fpga.simulate.model import missing_tools
 from edgemeta.model import reference
@@ -18,7 +18,7 @@ from edgemeta.model.layers import TensorType
 from edgemeta.model.zoo import find
 from edgemeta.plugins.api import BackendError, OptionError, SessionLostError
 from edgemeta.plugins.compile import UnsupportedLayerError, compile_model
-from edgemeta.plugins.fpga.backend import BACKEND
+from edgemeta.plugins.fpga.backend import BACKEND, FpgaBackend
 from edgemeta.plugins.fpga.session import FpgaSession, check_device
 from edgemeta.plugins.registry import choose
 from tests.conformance.power_of_two import PowerOfTwoBuilder
@@ -50,7 +50,7 @@ class FakeDevice:
 
 MODEL = small_model()
 IMAGE = np.zeros((1, 5, 5, 3), np.int8)
-RIGHT = {IDENTITY: EDGM} | {DIGEST + 4 * part: 0x12121212 for part in range(8)}
+RIGHT = {IDENTITY: EDGM, IN_WORDS: 75, OUT_WORDS: 3} | {DIGEST + 4 * part: 0x12121212 for part in range(8)}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,10 @@ RIGHT = {IDENTITY: EDGM} | {DIGEST + 4 * part: 0x12121212 for part in range(8)}
             RIGHT | {DIGEST: 0xFF},
             "backend fpga: the netlist was made for the model file ff0000001212..., this one is 121212121212...: "
             "build it anew with edgemeta fpga build",
+        ),
+        (
+            RIGHT | {IN_WORDS: 76},
+            "backend fpga: the accelerator reads 76 and writes 3 words per image, the model has 75 and 3",
         ),
     ],
 )
@@ -100,7 +104,7 @@ def test_a_closed_session_runs_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"transport": "pcie"}, "option transport is 'pcie', expected one of simulated, axi"),
+        ({"transport": "pcie"}, "option transport is 'pcie', expected one of simulated, axi, serial"),
         ({"cycle": 1}, "unknown option 'cycle', did you mean cycles"),
         ({"cycles": 0}, "option cycles is 0, expected a whole number"),
         ({"timeout": 0}, "option timeout is 0, expected a whole number from 1 to 3600"),
@@ -122,12 +126,13 @@ def test_the_shipped_network_is_refused_by_the_layer_that_multiplies() -> None:
         compile_model(load(find("resnet8-cifar10")), BACKEND, {}, "refuse")
 
 
-def test_a_machine_without_verilator_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_verilator_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(simulate.shutil, "which", lambda name: None if name == "verilator" else f"/usr/bin/{name}")
-    probe = BACKEND.probe()
+    probe = FpgaBackend(tmp_path).probe()
     assert (probe.available, probe.score) == (False, 0)
     missing = "transport simulated: verilator is not installed (Debian packages verilator, g++, make)"
-    assert probe.reason == f"{missing}; transport axi: /dev/uio0 is not there"
+    others = f"transport axi: {tmp_path}/uio0 is not there; transport serial: no ttyUSB* in {tmp_path}"
+    assert probe.reason == f"{missing}; {others}"
     with pytest.raises(BackendError, match="backend fpga is not available: transport simulated: verilator is not"):
         choose("fpga")
 
