@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.completion import model_names
+from edgemeta.cli.completion import backend_words, model_names
+from edgemeta.cli.demo.board import FPGA, FPGA_MODEL, backend_of_demo
 from edgemeta.cli.demo.pixels import FrameOf, drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.service import DemoError
@@ -52,8 +53,16 @@ PHOTOGRAPHS = "synthetic://?show=photographs"
     metavar="PORT",
     help="Also serve the live page at http://127.0.0.1:PORT/ while the demo runs.",
 )
+@click.option(
+    "--backend",
+    metavar="NAME",
+    shell_complete=backend_words,
+    help="What runs the model; fpga: a simulated board at a serial line, with a network that is made for it.",
+)
 @json_option
-def demo(seconds: int, source: str | None, model: str | None, page: int | None, as_json: bool) -> None:
+def demo(
+    seconds: int, source: str | None, model: str | None, page: int | None, backend: str | None, as_json: bool
+) -> None:
     """Watch frames being classified and arriving over MQTT, all on this machine.
 
     Starts a broker on a free loopback port, the service with a synthetic camera, and a subscriber, and shows what it
@@ -67,8 +76,11 @@ def demo(seconds: int, source: str | None, model: str | None, page: int | None, 
       edgemeta demo --source clip.avi
       edgemeta demo --source clip.avi --model yolox.safetensors
       edgemeta demo --seconds 10 --json
+      edgemeta demo --backend fpga
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: an orderly end with a summary
+    if backend == FPGA and model is None:
+        model = FPGA_MODEL
     loaded = load_model(DEFAULT if model is None else model)  # its errors name the file
     if source is None:
         source, remark = source_for(loaded)
@@ -83,7 +95,8 @@ def demo(seconds: int, source: str | None, model: str | None, page: int | None, 
     if show is None and page is None and terminal:
         page = free_port()  # the view gets frames from it that it cannot redraw
     view = choose_view(quiet=as_json, terminal=terminal, frame_of=drawn(show) if show else from_page(page or 0))
-    tally = run_demo(address, seconds, view, page, model)
+    with backend_of_demo(backend, loaded) as keys:
+        tally = run_demo(address, seconds, view, page, model, keys)
     if as_json:
         click.echo(json.dumps({"source": str(SourceAddress(source)), **tally.summary()}))
 

@@ -9,10 +9,10 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
@@ -32,7 +32,9 @@ from edgemeta.model.zoo import DEFAULT
 from edgemeta.plugins.drawn.show import Show
 
 BASE = "edgemeta"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S, SLOW_START_TIMEOUT_S = 30.0, 600.0
+"""For the first frame; slow: of a backend that was asked for, such as a simulation."""
+
 POLL_S = 0.1
 FAREWELL_S = 5.0
 
@@ -171,13 +173,19 @@ class Subscriber:
 
 
 def run_demo(
-    source: SourceAddress, seconds: float, view: View, page: int | None = None, model: str | None = None
+    source: SourceAddress,
+    seconds: float,
+    view: View,
+    page: int | None = None,
+    model: str | None = None,
+    keys: Mapping[str, object] = MappingProxyType({}),
 ) -> Tally:
     """Run the whole demo and return the subscriber's tally; `seconds` 0: until Ctrl-C.
 
     The time counts from the first frame message. A clip that ends, ends the demo. `page` is the live page's port, None
-    for none. `model` is the name or path of a model, None for the default. Raises SourceError for an address that
-    cannot be understood and DemoError where a part of the demo cannot run.
+    for none. `model` is the name or path of a model, None for the default. `keys`: others of the config, whose backend
+    may be slow. Raises SourceError for an address that cannot be understood and DemoError where a part of the demo
+    cannot run.
     """
     make_source(SourceSpec(source))
     if page is not None:
@@ -187,11 +195,11 @@ def run_demo(
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
         Subscriber(broker.host, broker.port, f"{BASE}/{DEVICE}/#") as subscriber,
-        DemoService(write_config(Path(folder), source, broker.host, broker.port, page, model)) as service,
+        DemoService(write_config(Path(folder), source, broker.host, broker.port, page, model, keys)) as service,
         view,
     ):
         try:
-            for _ in _turns(tally, subscriber, service, seconds):
+            for _ in _turns(tally, subscriber, service, seconds, SLOW_START_TIMEOUT_S if keys else START_TIMEOUT_S):
                 view.show(tally)
         except KeyboardInterrupt:
             view.interrupted()
@@ -226,9 +234,9 @@ def truth_of(show: Show | None) -> Truth | None:
     return None if show is None else lambda sequence: show.truth(sequence - 1)
 
 
-def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: float) -> Iterator[None]:
-    """Receive messages until the time is over; yields after every message and every timeout."""
-    end = time.monotonic() + START_TIMEOUT_S
+def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: float, start: float) -> Iterator[None]:
+    """Receive messages until the time is over; yields after every message and every timeout. start: for a frame."""
+    end = time.monotonic() + start
     while True:
         arrival = subscriber.next(POLL_S)
         if arrival is not None:
@@ -243,7 +251,7 @@ def _turns(tally: Tally, subscriber: Subscriber, service: DemoService, seconds: 
             raise DemoError(tally.status.reason or f"no frame from {tally.status.source}")
         if time.monotonic() >= end:
             if tally.frames == 0:
-                raise DemoError(f"no frame within {START_TIMEOUT_S:.0f} seconds")
+                raise DemoError(f"no frame within {start:.0f} seconds")
             return
         if arrival is None:
             service.check()

@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import yaml
 
@@ -28,11 +29,18 @@ class DemoError(EdgemetaError):
 
 
 def write_config(
-    folder: Path, source: SourceAddress, host: str, port: int, page: int | None = None, model: str | None = None
+    folder: Path,
+    source: SourceAddress,
+    host: str,
+    port: int,
+    page: int | None = None,
+    model: str | None = None,
+    keys: Mapping[str, object] = MappingProxyType({}),
 ) -> Path:
     """Write the demo's config file into `folder`; MQTT 3.1.1, because the demo's broker supports no newer version.
 
-    page: the port of the live page; None serves none. model: name or path; None uses the default.
+    page: the port of the live page; None serves none. model: name or path; None uses the default. keys: others of the
+    config.
     """
     config = {
         **({} if model is None else {"model": model}),
@@ -42,6 +50,7 @@ def write_config(
         "web": {} if page is None else {"enabled": True, "port": page},
         "stats": {"interval": 1.0},
         "log": {"level": "error"},
+        **keys,
     }
     path = folder / "demo.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False))
