@@ -2,6 +2,7 @@
 
     python -m benchmarks.fpga cells [MODEL] [--cycles 21000] [--flatten]
     python -m benchmarks.fpga images --data FOLDER [MODEL] [--images 1000] [--cycles 21000]
+    python -m benchmarks.fpga serial --data FOLDER [MODEL] [--images 200] [--cycles 21000]
     python -m benchmarks.fpga cost
     python -m benchmarks.fpga route --folder FOLDER [MODEL] [--target ulx3s-85f] [--cycles 262144]
 
@@ -13,6 +14,10 @@ counts only: nothing is placed or routed. Writes results/fpga.{json,md}.
 images: test images (FOLDER/cifar10/test.npz, docs/test-data.md) through the simulated netlist, beside the reference.
 The first half streams at full speed, the other half with random pauses of the writer and the reader, a quarter of the
 clocks each. Writes results/fpga-images.{json,md}; exits with 1 at any wrong logit.
+
+serial: the same images through the two pins of a simulated board, bit by bit, at a pseudo terminal: half of them on a
+quiet line, then the cable is cut and plugged in again, and the others come on a line of which every 99,991st bit is
+inverted. Writes results/fpga-serial.{json,md}; exits with 1 at any wrong logit.
 
 cost: fits the factors of the cost model (kernels/fpga/generate/foldings.py holds them) to Yosys's LUTs, and checks them
 on ten foldings of their own. Engines are layers of ResNet-8 with random weights
@@ -48,6 +53,7 @@ from edgemeta.kernels.fpga.generate.foldings import (
 )
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
+from edgemeta.kernels.fpga.simulate.board import DIVIDER, SimulatedBoard
 from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
 from edgemeta.kernels.fpga.synthesize.boards import BOARDS
 from edgemeta.kernels.fpga.synthesize.route import make_bitstream, read_route
@@ -56,6 +62,8 @@ from edgemeta.model import reference
 from edgemeta.model.file import load
 from edgemeta.model.graph import Model
 from edgemeta.model.zoo import find
+from edgemeta.plugins.fpga.serial import SerialDevice
+from edgemeta.plugins.fpga.serial_port import SerialPort
 from tests.conformance.power_of_two import random_resnet8
 from tests.plugins.cuda.proofs import first_images
 
@@ -73,17 +81,19 @@ CHECKED = {
     4: ("conv0/1", "conv1/8"),
 }
 """By bits of the weights: layer/folds."""
-
 LIMIT = 0.15
+
+DISTURBED, BAUD, PATIENCE_S = 99_991, 3_000_000, 240.0
+"""Which bit is inverted; a rate that a pseudo terminal ignores; a quarter of it may pass in silence."""
 
 
 def main() -> None:
     """Measure what the command names, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    cells, images, route = (commands.add_parser(name) for name in ("cells", "images", "route"))
+    cells, images, serial, route = (commands.add_parser(name) for name in ("cells", "images", "serial", "route"))
     commands.add_parser("cost")
-    for each in (cells, images, route):
+    for each in (cells, images, serial, route):
         each.add_argument("model", nargs="?", metavar="MODEL", default=MODEL)
         each.add_argument("--cycles", type=int, default=262_144 if each is route else DEFAULT_CYCLES)
     route.add_argument("--folder", type=Path, required=True)
@@ -91,8 +101,9 @@ def main() -> None:
     route.add_argument("--mhz", type=float, default=100.0)
     route.add_argument("--seed", type=int, default=1)
     cells.add_argument("--flatten", action="store_true")
-    images.add_argument("--data", type=Path, required=True)
-    images.add_argument("--images", type=int, default=1000)
+    for each, count in ((images, 1000), (serial, 200)):
+        each.add_argument("--data", type=Path, required=True)
+        each.add_argument("--images", type=int, default=count)
     options = parser.parse_args()
     if options.command == "cost":
         fit_and_check()
@@ -104,7 +115,7 @@ def main() -> None:
     elif options.command == "route":
         place_and_route(network, options.folder, options.target, options.mhz, options.seed)
     else:
-        run_images(network, options.data, options.images)
+        (run_images if options.command == "images" else run_serial)(network, options.data, options.images)
 
 
 def count_cells(network: Network, cycles: int, is_flattened: bool) -> None:
@@ -232,6 +243,38 @@ def fit_and_check() -> None:
     )
     write_markdown("fpga-cost", command, "\n".join(lines))
     sys.exit(worst > LIMIT)
+
+
+def run_serial(network: Network, data: Path, count: int) -> None:
+    """Images through the pins of a simulated board; exit 1 at any wrong logit."""
+    model = network.model
+    images = first_images(model, data, count)
+    quiet, disturbed = images[: count // 2], images[count // 2 :]
+    found, damaged, clocks = [], 0, 0
+    with SimulatedBoard(network) as board:
+        begin = board.clocks
+        for batch, every in ((quiet, 0), (disturbed, DISTURBED)):
+            board.disturb(every)
+            device = SerialDevice(model, SerialPort(Path(board.port), BAUD), PATIENCE_S)
+            found.append(device.run(batch, deadline=time.monotonic() + PATIENCE_S * len(batch)))
+            device.close()
+            damaged += device.damaged
+            clocks = clocks or board.clocks - begin
+            board.cut()
+            board.plug()
+    wrong = np.concatenate(found) != reference.run(model, images)[0]
+    line = (
+        f"{model.name}: {count} images through a simulated board's pins, {len(disturbed)} of them after a cut and with "
+        f"inverted bits, which were noticed {damaged} times; {int(wrong.sum())} of {wrong.size} logits differ from "
+        f"the reference's; {clocks // len(quiet)} clocks from image to image at {DIVIDER} clocks per bit."
+    )
+    print(line)
+    command = f"python -m benchmarks.fpga serial --data FOLDER {model.name} --images {count}"
+    values = {"images": count, "disturbed": len(disturbed), "noticed": damaged, "mismatches": int(wrong.sum())}
+    values |= {"logits": wrong.size, "clocks": clocks // len(quiet), "divider": DIVIDER}
+    write_json("fpga-serial", command, {"model": model.name, "sha256": model.digest, **values})
+    write_markdown("fpga-serial", command, f"{line} sha256 `{model.digest[:12]}`.")
+    sys.exit(bool(wrong.any()))
 
 
 @dataclass(frozen=True)

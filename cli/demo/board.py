@@ -25,9 +25,10 @@ def backend_of_demo(name: str | None, model: Model) -> Iterator[Mapping[str, obj
     if name != FPGA:
         yield {} if name is None else {"backend": {"name": name}}
         return
-    click.echo("edgemeta: no board: Verilator simulates one; compiling it takes minutes the first time", err=True)
     try:
-        board = SimulatedBoard(choose_foldings(model))
+        network = choose_foldings(model)
+        click.echo("edgemeta: no board: Verilator simulates one; compiling it takes minutes the first time", err=True)
+        board = SimulatedBoard(network)
     except FpgaError as error:
         raise DemoError(f"no board can be simulated: {error}") from error
     with board:
