@@ -213,7 +213,8 @@ module edgemeta_serial #(
         end else begin
             if (is_hello) greets <= 1'b1;
             else if (!sends && !reset) greets <= 1'b0;
-            if (ended && !is_good) refuses <= 1'b1;
+            if (is_hello) refuses <= 1'b0;   // of what came before it
+            else if (ended && !is_good) refuses <= 1'b1;
             else if (!sends && !reset && !greets) refuses <= 1'b0;
         end
         if (reset) begin
