@@ -11,8 +11,8 @@
 //
 // CRCs of "I" and "A" start from the inverted first word of the digest, as if they covered it, those of others from all
 // ones: a frame for another model is a damaged one. An image is given to the network when it is there as a whole, and
-// right; the host may send it while fewer than CREDITS images are without an answer, as it has room then. No time limits a
-// frame: one that lost bytes ends with whatever follows, is refused, and the search for the next "EDG" begins.
+// right; the host may send it while fewer than CREDITS images are without an answer, as it has room then. No time
+// limits a frame: one that lost bytes ends with whatever follows, is refused, and the search for the next "EDG" begins.
 `default_nettype none
 
 module edgemeta_serial #(

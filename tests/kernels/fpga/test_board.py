@@ -16,7 +16,18 @@ from edgemeta.model.graph import INPUT, Model
 from edgemeta.model.layers import TensorType
 from edgemeta.plugins.api import BackendError, Session, SessionLostError
 from edgemeta.plugins.fpga.backend import BACKEND
-from edgemeta.plugins.fpga.serial_frames import ANSWER, IMAGE, REFUSAL, Frame, FrameReader, encode, from_board, seed_of
+from edgemeta.plugins.fpga.serial_frames import (
+    ANSWER,
+    GREETING,
+    HELLO,
+    IMAGE,
+    REFUSAL,
+    Frame,
+    FrameReader,
+    encode,
+    from_board,
+    seed_of,
+)
 from tests.conformance.power_of_two import PowerOfTwoBuilder
 from tests.plugins.fpga.test_backend import small_model
 
@@ -52,9 +63,10 @@ def check(board: SimulatedBoard, count: int) -> None:
     session.close()
 
 
-def raw(board: SimulatedBoard, data: bytes, frames: int) -> list[Frame]:
+def raw(board: SimulatedBoard, data: bytes, frames: int, model: Model = MODEL) -> list[Frame]:
     """Frames that come when a program writes bytes of its own; none are waited for if `frames` is 0."""
-    reader, found = FrameReader(from_board(12, bytes.fromhex(MODEL.digest))), list[Frame]()
+    size = reference.run(model, IMAGES[:1])[0].nbytes
+    reader, found = FrameReader(from_board(size, bytes.fromhex(model.digest))), list[Frame]()
     with Path(board.port).open("r+b", buffering=0) as line:
         line.write(data)
         while len(found) < frames:
@@ -120,13 +132,24 @@ def test_a_cable_that_is_cut_ends_the_session_and_the_next_one_runs(board: Simul
     check(board, 4)
 
 
-def test_outputs_of_8_bits(tmp_path: Path) -> None:
-    if missing_tools() is not None:
-        pytest.skip(str(missing_tools()))
-    net = PowerOfTwoBuilder(TensorType((4, 4, 3), signed=False, zero_point=9), 5)
-    model = replace(net.model(net.pool("pool", INPUT)), digest="ab" * 32)
-    images = np.random.default_rng(4).integers(0, 256, (9, 4, 4, 3)).astype(np.uint8)
-    with SimulatedBoard(choose_foldings(model), tmp_path) as board:
+def test_a_slow_network_with_outputs_of_8_bits_has_credits(cache: Path) -> None:
+    """An image takes longer to compute than to send: the third one on the way is refused, and right afterwards."""
+    net = PowerOfTwoBuilder(TensorType((5, 5, 3)), 5)
+    model = replace(net.model(net.pool("pool", net.conv("conv", INPUT, 60))), digest="ab" * 32)
+    logits = reference.run(model, IMAGES[:9])[0]
+    with SimulatedBoard(choose_foldings(model, 10**6), cache) as board:
         session = session_on(board, model)
-        assert (session.run(images)[0] == reference.run(model, images)[0]).all()
+        assert (session.run(IMAGES[:9])[0] == logits).all()
         session.close()
+        first, second, third = (
+            encode(Frame(IMAGE, number, IMAGES[number].tobytes()), seed_of(b"\xab" * 4)) for number in range(3)
+        )
+        found = raw(board, encode(Frame(HELLO, 7, b"")) + first + second + third, 4, model)
+        assert sorted((each.kind, each.number) for each in found) == [
+            (GREETING, 7),
+            (ANSWER, 0),
+            (ANSWER, 1),
+            (REFUSAL, 2),
+        ]
+        (last,) = raw(board, third, 1, model)
+        assert (last.kind, last.number, last.payload) == (ANSWER, 2, logits[2].tobytes())
