@@ -16,7 +16,7 @@ The first half streams at full speed, the other half with random pauses of the w
 clocks each. Writes results/fpga-images.{json,md}; exits with 1 at any wrong logit.
 
 serial: the same images through the two pins of a simulated board, bit by bit, at a pseudo terminal: half of them on a
-quiet line, then the cable is cut and plugged in again, and the others come on a line of which every 99,991st bit is
+quiet line, then the cable is cut and plugged in again, and the others come on a line of which every 250,007th bit is
 inverted. Writes results/fpga-serial.{json,md}; exits with 1 at any wrong logit.
 
 cost: fits the factors of the cost model (kernels/fpga/generate/foldings.py holds them) to Yosys's LUTs, and checks them
@@ -83,7 +83,7 @@ CHECKED = {
 """By bits of the weights: layer/folds."""
 LIMIT = 0.15
 
-DISTURBED, BAUD, PATIENCE_S = 99_991, 3_000_000, 240.0
+DISTURBED, BAUD, PATIENCE_S = 250_007, 3_000_000, 240.0
 """Which bit is inverted; a rate that a pseudo terminal ignores; a quarter of it may pass in silence."""
 
 

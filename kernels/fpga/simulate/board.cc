@@ -62,7 +62,7 @@ void edgemeta_board_close(void *handle) {
     delete board;
 }
 
-void edgemeta_board_stop(void *handle) { static_cast<Board *>(handle)->stop = true; }
+void edgemeta_board_stop(void *handle, bool stop) { static_cast<Board *>(handle)->stop = stop; }
 
 uint64_t edgemeta_board_clocks(void *handle) { return static_cast<Board *>(handle)->clocks; }
 
@@ -72,7 +72,6 @@ void edgemeta_board_disturb(void *handle, uint64_t every) { static_cast<Board *>
 // byte on its way for `quiet` clocks the clock stands until the next one comes.
 void edgemeta_board_serve(void *handle, int file) {
     auto &board = *static_cast<Board *>(handle);
-    board.stop = false;
     uint64_t since = 0;           // clocks since the last bit of a byte
     uint32_t sending = 0;         // bits of the byte at rx that are still to come, under a 1
     int taking = -1;              // clocks until the middle of the next bit at tx, or -1

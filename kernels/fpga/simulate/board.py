@@ -3,7 +3,7 @@
 import os
 import threading
 import tty
-from ctypes import CDLL, c_int, c_uint64, c_void_p
+from ctypes import CDLL, c_bool, c_int, c_uint64, c_void_p
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -57,12 +57,13 @@ class SimulatedBoard:
         os.set_blocking(line, False)
         tty.setraw(host)
         self.port = os.ttyname(host)
+        self._lib.edgemeta_board_stop(self._handle, False)
         self._thread = threading.Thread(target=self._lib.edgemeta_board_serve, args=(self._handle, line), daemon=True)
         self._thread.start()
 
     def cut(self) -> None:
         """Pull the cable; the board keeps its power."""
-        self._lib.edgemeta_board_stop(self._handle)
+        self._lib.edgemeta_board_stop(self._handle, True)
         self._thread.join()
         for end in self._ends:
             os.close(end)
@@ -77,7 +78,7 @@ def _bind(library: CDLL) -> CDLL:
     signatures = {
         "open": ([c_uint64, c_uint64], c_void_p),
         "close": ([c_void_p], None),
-        "stop": ([c_void_p], None),
+        "stop": ([c_void_p, c_bool], None),
         "clocks": ([c_void_p], c_uint64),
         "disturb": ([c_void_p, c_uint64], None),
         "serve": ([c_void_p, c_int], None),
