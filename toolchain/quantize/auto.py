@@ -202,6 +202,10 @@ def _provenance(best: Agreement, tried: Sequence[Agreement], images: int) -> Map
 
 
 def _entry(agreement: Agreement) -> Mapping[str, object]:
-    shares = {"same_label": agreement.same_label, "same_objects": agreement.same_objects}
+    shares = {
+        "same_label": agreement.same_label,
+        "same_objects": agreement.same_objects,
+        "objects_of_scores": agreement.objects_of_scores,
+    }
     stated = {key: round(share, 4) for key, share in shares.items() if share is not None}
     return {"choice": agreement.choice, "output_error": round(agreement.error, 6), **stated}

@@ -43,6 +43,7 @@ class Matches:
     def __init__(self) -> None:
         self.wanted = self.found = self.matched = 0
         self._points_off: list[float] = []
+        self._at_scores = np.zeros((len(SCORES), 2))
 
     def add(self, wanted: Sequence[Object], found: Sequence[Object]) -> None:
         """Count the objects of one image, each best first."""
@@ -65,14 +66,25 @@ class Matches:
 
         So a score that moves a little changes little, wherever the threshold of a user lies.
         """
-        for least in SCORES:
+        for number, least in enumerate(SCORES):
+            before = self.wanted + self.found, self.matched
             self.add(*([each for each in some if each.score >= least] for some in (wanted, found)))
+            self._at_scores[number] += np.subtract((self.wanted + self.found, self.matched), before)
 
     @property
     def f1(self) -> float:
         """Twice the matched objects through all; 1 if neither network finds any."""
         every = self.wanted + self.found
         return 2 * self.matched / every if every else 1.0
+
+    @property
+    def f1_of_scores(self) -> float:
+        """Mean of the F1 at each of SCORES, each weighted by the root of its objects; 1 if neither network finds any.
+
+        The hundreds of objects of the least scores do not outvote the few that a user sees.
+        """
+        every, matched = self._at_scores[self._at_scores[:, 0] > 0].T
+        return float((2 * matched / np.sqrt(every)).sum() / np.sqrt(every).sum()) if len(every) else 1.0
 
     @property
     def points_off(self) -> float | None:
@@ -159,8 +171,8 @@ class Expected:
         errors = tuple((off / len(self.images) / self._variances).tolist())
         has_labels = isinstance(self._task, Classification | Segmentation)
         labels = same / len(self.images) if has_labels else None
-        objects = matches.f1 if matches.wanted else None
-        return Agreement(choice, float(np.mean(errors)), errors, labels, objects, matches.points_off)
+        objects, of_scores = (matches.f1, matches.f1_of_scores) if matches.wanted else (None, None)
+        return Agreement(choice, float(np.mean(errors)), errors, labels, objects, matches.points_off, of_scores)
 
     def _equal(self, found: NDArray[Any], wanted: NDArray[Any]) -> float:
         """Whether an image has the same label, or the share of its cells that have."""

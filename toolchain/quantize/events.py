@@ -37,6 +37,7 @@ class Agreement:
     same_label: of a classification, the share 0..1 of images with the same greatest logit. same_objects: of a
     detection, F1 0..1 of the objects of both networks at all scores (`compare.Matches`); None if there are none.
     points_off: mean distance of the points of objects that are the same, as a share of the box's side; None without.
+    objects_of_scores: as same_objects, the mean over all scores (`Matches.f1_of_scores`).
     """
 
     choice: str
@@ -45,11 +46,12 @@ class Agreement:
     same_label: float | None = None
     same_objects: float | None = None
     points_off: float | None = None
+    objects_of_scores: float | None = None
 
     @property
     def distance(self) -> tuple[float, float]:
         """Less is better: the objects of a detection that differ, then the error of the outputs."""
-        return (0.0 if self.same_objects is None else 1 - self.same_objects, self.error)
+        return (0.0 if self.objects_of_scores is None else 1 - self.objects_of_scores, self.error)
 
 
 class Events:

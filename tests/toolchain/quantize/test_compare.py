@@ -29,6 +29,18 @@ def test_objects_at_all_scores_count_by_their_score() -> None:
     matches = Matches()
     matches.add_at_all_scores([thing("cat", 0), thing("dog", 100, 0.32)], [thing("cat", 0), thing("dog", 100, 0.27)])
     assert (matches.wanted, matches.found, matches.matched) == (18 + 6, 18 + 5, 18 + 5)
+    weights = np.sqrt([4] * 5 + [3] + [2] * 12)  # at each least score; nothing is found at 0.95
+    assert matches.f1_of_scores == pytest.approx(1 - weights[5] / 3 / weights.sum())
+    assert Matches().f1_of_scores == 1
+
+
+def test_many_of_the_least_score_do_not_outvote_the_others() -> None:
+    weak, sure = [thing("cat", 100 * i, 0.06) for i in range(100)], [thing("dog", -100)]
+    only_sure, only_weak = Matches(), Matches()
+    only_sure.add_at_all_scores([*sure, *weak], sure)
+    only_weak.add_at_all_scores([*sure, *weak], weak)
+    assert only_sure.f1 < 0.3 < 0.9 < only_weak.f1
+    assert only_sure.f1_of_scores > 0.5 > only_weak.f1_of_scores
 
 
 def test_images_without_objects() -> None:
