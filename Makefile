@@ -25,7 +25,7 @@ MACHINE_arm64 := aarch64
 TOOLS   := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long coverage check docs size bench wheel soak fuzz damaged-files slow sanitize carry gpu gpu-train outages full-disk swaps clean wheels deb deb-test docker-test
+.PHONY: help demo test long coverage check docs size bench wheel soak fuzz damaged-files slow sanitize carry gpu gpu-train outages full-disk swaps clean wheels deb deb-test release lock docker-test
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -115,6 +115,12 @@ deb: $(VENV)/.installed-package        ## build the Debian package into dist/ (A
 
 deb-test: deb $(VENV)/.installed-test  ## install, run, upgrade, remove and purge the Debian package in clean roots (as root)
 	$(BIN)/python -m pytest -m slow tests/packaging --deselect tests/packaging/test_docker.py
+
+release: $(VENV)/bin/python            ## build twice what is published, compare, and write digests, bills of materials, provenance (REHEARSE=1: unnamed)
+	$(BIN)/python packaging/release.py $(if $(filter wheels,$(PARTS)),,--pythons $(PYTHONS)) $(if $(REHEARSE),--rehearse)
+
+lock: $(VENV)/.installed-package       ## renew the locks of what is packaged: versions and digests of libraries
+	$(TOOLS) $(BIN)/python packaging/lock.py
 
 docker-test: $(VENV)/.installed-test   ## build and run the Docker image, where a Docker daemon runs
 	$(BIN)/python -m pytest -m slow tests/packaging/test_docker.py

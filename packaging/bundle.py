@@ -1,4 +1,4 @@
-"""Unpack edgemeta's wheel and its dependencies into a folder, for several Pythons.
+"""Unpack edgemeta's wheel and what its lock names into a folder, for several Pythons.
 
     packages/     what every Python can load: pure wheels, and those for the stable ABI
     python3.11/   what Python 3.11 alone can load: NumPy, pydantic-core, ...
@@ -14,8 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 GLIBC = 35
 """The bundle runs with glibc 2.35 (Ubuntu 22.04) or newer: see debian/control."""
@@ -44,9 +46,28 @@ def pip(arguments: Iterable[str]) -> None:
         raise BundleError(f"pip {command[3]} failed: {reason}")
 
 
-def download(requirement: str, python: str, machine: str, folder: Path) -> set[Path]:
-    """Download the wheels of a requirement and its dependencies into a folder; return them."""
-    pip(["download", "--dest", str(folder), *target(python, machine), requirement])
+def needed(lock: str, python: str, machine: str) -> Iterator[str]:
+    """Yield the requirements of a lock that hold for that Python and machine, with their digests, without markers.
+
+    pip would ask the markers of the Python that runs it.
+    """
+    holds = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
+    holds |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    for entry in lock.replace("\\\n", " ").splitlines():
+        named, *digests = entry.split("--hash=")
+        requirement = Requirement(named)
+        if requirement.marker is None or requirement.marker.evaluate(holds):
+            yield " --hash=".join([f"{requirement.name}{requirement.specifier}", *map(str.strip, digests)])
+
+
+def download(wheel: Path, lock: str, python: str, machine: str, folder: Path) -> set[Path]:
+    """Collect a wheel and those that a lock names in a folder, each proved by its digest; return them."""
+    folder.mkdir()
+    own = f"{wheel.resolve().as_uri()} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+    wanted = folder / "requirements.txt"
+    wanted.write_text("\n".join([own, *needed(lock, python, machine)]))
+    options = ["--require-hashes", "--no-deps", f"--dest={folder}", *target(python, machine)]
+    pip(["download", *options, f"--requirement={wanted}"])
     return set(folder.glob("*.whl"))
 
 
@@ -84,11 +105,11 @@ def share_equal_files(folder: Path) -> None:
             os.link(first, path)
 
 
-def bundle(requirement: str, pythons: list[str], machine: str, into: Path) -> None:
-    """Create the folder `into`, replacing an old one. Raises BundleError."""
+def bundle(wheel: Path, lock: str, pythons: list[str], machine: str, into: Path) -> None:
+    """Create the folder `into`, replacing an old one. lock: text of the lock. Raises BundleError."""
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        wheels = {python: download(requirement, python, machine, Path(scratch, python)) for python in pythons}
+        wheels = {python: download(wheel, lock, python, machine, Path(scratch, python)) for python in pythons}
         shared, own = split(wheels)
         unpack(shared, pythons[0], machine, into / "packages")
         for python in pythons:
@@ -102,13 +123,14 @@ def bundle(requirement: str, pythons: list[str], machine: str, into: Path) -> No
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("requirement", help="the wheel's path, with extras if wanted: dist/edgemeta-….whl[extra]")
+    parser.add_argument("wheel", type=Path, help="edgemeta's: dist/edgemeta-….whl")
+    parser.add_argument("--lock", required=True, type=Path, help="what it needs: packaging/requirements.txt")
     parser.add_argument("--machine", required=True, choices=["x86_64", "aarch64"])
     parser.add_argument("--pythons", required=True, nargs="+", metavar="3.X")
     parser.add_argument("--into", required=True, type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
     try:
-        bundle(arguments.requirement, arguments.pythons, arguments.machine, arguments.into)
+        bundle(arguments.wheel, arguments.lock.read_text(), arguments.pythons, arguments.machine, arguments.into)
     except BundleError as error:
         sys.exit(f"bundle: {error}")
 

@@ -4,6 +4,7 @@
 # Needs the Debian package debhelper. Nothing is compiled or run for the target, so any Debian can build both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. packaging/reproducible.sh
 
 architecture=$1
 pythons=("${@:2}")
@@ -28,8 +29,8 @@ cp systemd/edgemeta.environment "$stage/environment"
 cp configs/default.yaml "$stage/config.yaml"
 cp docs/{commands,configuration,home-assistant,install,metrics,mqtt,operations,systemd,web}.md "$stage/docs"
 python packaging/manpage.py >"$stage/edgemeta.1"
-# Includes the extra `signature`, so that signed models work without further packages.
-python packaging/bundle.py "$wheel[signature]" --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"
+# The lock includes the extra `signature`, so that signed models work without further packages.
+python packaging/bundle.py "$wheel" --lock packaging/requirements.txt --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"
 
 first=${pythons[0]} last=${pythons[-1]}
 cd "$stage"

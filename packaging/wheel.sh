@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Build the wheel for x86_64 or aarch64 into dist/, with the tag of the oldest supported Linux.
-# usage: packaging/wheel.sh MACHINE     Needs `pip` and `auditwheel` on PATH, and a cross compiler for another machine.
+# usage: packaging/wheel.sh MACHINE     Needs the extra `package` on PATH, and a cross compiler for another machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. packaging/reproducible.sh
 
 machine=$1
 if [ "$machine" != "$(uname -m)" ]; then
@@ -15,6 +16,6 @@ fi
 
 plain=build/wheel/$machine
 rm -rf "$plain"
-pip wheel --quiet --no-deps --wheel-dir "$plain" .
+pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$plain" .
 # auditwheel bundles nothing, as the library needs only glibc and libstdc++; it sets the tag of the required glibc.
 auditwheel repair --wheel-dir dist "$plain"/*.whl 2>&1 | grep -E 'Fixed-up|rror' || { echo "wheel: auditwheel refused $plain" >&2; exit 1; }

@@ -1,6 +1,7 @@
 """Wheels of several Pythons in one folder, by the real pip, from tiny wheels and without a network."""
 
 import hashlib
+import json
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -49,11 +50,21 @@ def wheels(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def bundled(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lock(wheels: Path) -> Path:
+    """A lock of `parts` and, for a Python that is not bundled, of what nobody has."""
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(wheels.glob("parts-*.whl"))]
+    entry = ["parts==1.0", *(f"    --hash=sha256:{each}" for each in digests)]
+    path = wheels / "lock.txt"
+    path.write_text(" \\\n".join(entry) + "\nnowhere==2.0 ; python_full_version >= '3.13' \\\n    --hash=sha256:00\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bundled(wheels: Path, lock: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from bundle import bundle
 
     into = tmp_path_factory.mktemp("made") / "bundle"
-    bundle(str(wheels / "whole-1.0-py3-none-any.whl"), PYTHONS, "aarch64", into)
+    bundle(wheels / "whole-1.0-py3-none-any.whl", lock.read_text(), PYTHONS, "aarch64", into)
     return into
 
 
@@ -72,7 +83,7 @@ def test_equal_files_are_one_and_different_ones_are_not(bundled: Path) -> None:
 
 def test_its_list_names_every_wheel_with_its_digest(wheels: Path, bundled: Path) -> None:
     listed = dict(line.split("  ")[::-1] for line in (bundled / "WHEELS").read_text().splitlines())
-    assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels.iterdir()}
+    assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels.glob("*.whl")}
 
 
 def test_it_knows_nothing_of_the_machine_that_made_it(wheels: Path, bundled: Path) -> None:
@@ -84,13 +95,13 @@ def test_it_knows_nothing_of_the_machine_that_made_it(wheels: Path, bundled: Pat
     ("pythons", "machine"), [(["3.10", "3.12"], "aarch64"), (["3.10"], "x86_64")], ids=["python", "machine"]
 )
 def test_a_wheel_that_is_missing_stops_it_in_one_sentence(
-    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pythons: list[str], machine: str
+    wheels: Path, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pythons: list[str], machine: str
 ) -> None:
     from bundle import main
 
     whole = str(wheels / "whole-1.0-py3-none-any.whl")
-    words = ["bundle", whole, "--machine", machine, "--into", str(tmp_path / "bundle"), "--pythons", *pythons]
-    monkeypatch.setattr(sys, "argv", words)
+    words = ["bundle", whole, "--lock", str(lock), "--machine", machine, "--into", str(tmp_path / "bundle")]
+    monkeypatch.setattr(sys, "argv", [*words, "--pythons", *pythons])
     with pytest.raises(SystemExit, match=r"^bundle: .*pip download .*parts"):
         main()
     assert not (tmp_path / "bundle").exists()
@@ -101,4 +112,25 @@ def test_a_wheel_for_a_newer_glibc_than_the_package_asks_for_is_refused(wheels: 
 
     newer = make_wheel(tmp_path, "newer", "py3-none-manylinux_2_36_aarch64", {"newer.py": ""})
     with pytest.raises(BundleError, match="not a supported wheel"):
-        bundle(str(newer), ["3.10"], "aarch64", tmp_path / "bundle")
+        bundle(newer, "", ["3.10"], "aarch64", tmp_path / "bundle")
+
+
+def test_a_wheel_that_is_not_the_locked_one_is_refused(wheels: Path, tmp_path: Path) -> None:
+    from bundle import BundleError, bundle
+
+    lock = f"parts==1.0 \\\n    --hash=sha256:{'0' * 64}\n"
+    with pytest.raises(BundleError, match="pip download failed"):
+        bundle(wheels / "whole-1.0-py3-none-any.whl", lock, PYTHONS[:1], "aarch64", tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_its_bill_of_materials_has_every_wheel(bundled: Path) -> None:
+    pytest.importorskip("cyclonedx", reason="the extra `test` is not installed")
+    import sbom
+
+    sbom.NAME = "whole"
+    bill = json.loads(sbom.text_of(bundled))
+    listed = [bill["metadata"]["component"], *bill["components"]]
+    digests = {each["bom-ref"]: each["hashes"][0]["content"] for each in listed}
+    assert digests == {line[66:]: line[:64] for line in (bundled / "WHEELS").read_text().splitlines()}
+    assert sbom.text_of(bundled) == sbom.text_of(bundled)
