@@ -125,7 +125,7 @@ def test_a_wheel_that_is_not_the_locked_one_is_refused(wheels: Path, tmp_path: P
 
 
 def test_its_bill_of_materials_has_every_wheel(bundled: Path) -> None:
-    pytest.importorskip("cyclonedx", reason="the extra `test` is not installed")
+    pytest.importorskip("cyclonedx", reason="cyclonedx is not installed: pip install edgemeta[test]")
     import sbom
 
     sbom.NAME = "whole"
