@@ -31,9 +31,18 @@ _MB = 1e6
 @click.option("--from", "source", type=_path, metavar="FILE", help="The network's file, instead of a download.")
 @click.option("--float", "as_float", is_flag=True, help="The float model of a network that has recorded ranges.")
 @click.option("--list", "is_list", is_flag=True, help="List the known networks.")
+@click.option("--progress", is_flag=True, help="Say on standard error how much is downloaded, in lines.")
 @json_option
 @keeps_inputs("out")
-def get(name: str | None, out: Path | None, source: Path | None, as_float: bool, is_list: bool, as_json: bool) -> None:
+def get(
+    name: str | None,
+    out: Path | None,
+    source: Path | None,
+    as_float: bool,
+    is_list: bool,
+    progress: bool,
+    as_json: bool,
+) -> None:
     """Download the known network NAME of somebody else, check it, and make a model of it. Needs the extra `import`.
 
     Address, licence, settings and the digest of the model are in a registry of the package, so that everybody gets the
@@ -57,7 +66,7 @@ def get(name: str | None, out: Path | None, source: Path | None, as_float: bool,
     network, out = known_network(name), out or Path(f"{name}.safetensors")
     if as_float and network.gives == "integer":
         raise KnownNetworkError(f"{name}: its file holds integers, expected a float network for --float")
-    model, result = make_known(name, network, source, as_float)
+    model, result = make_known(name, network, source, as_float, progress)
     try:
         write_atomically(out, model)
     except OSError as error:
@@ -69,14 +78,21 @@ def get(name: str | None, out: Path | None, source: Path | None, as_float: bool,
 
 
 def make_known(
-    name: str, network: KnownNetwork, source: Path | None = None, as_float: bool = False
+    name: str,
+    network: KnownNetwork,
+    source: Path | None = None,
+    as_float: bool = False,
+    in_lines: bool = False,
 ) -> tuple[bytes, ImportResult]:
     """The content of the model file of an entry, and what its import said. source: its file, if the user has it.
 
-    as_float: the float model of a network with recorded ranges. Raises KnownNetworkError, ImportedFileError.
+    as_float: the float model of a network with recorded ranges. in_lines: whether the progress of a download is lines,
+    rather than a bar. Raises KnownNetworkError, ImportedFileError.
     """
-    file = _file(network.file) if source is None else taken(source, network.file)
-    labels = None if network.labels is None else _file(network.labels)
+    file = _file(network.file, in_lines) if source is None else taken(source, network.file)
+    labels = None if network.labels is None else _file(network.labels, in_lines)
+    if in_lines:
+        click.echo("edgemeta: making the model", err=True)
     content, result = made_of(name, network, file, labels, as_float)
     found, wanted = hashlib.sha256(content).hexdigest(), network.made(as_float).digest
     if found != wanted:
@@ -116,7 +132,16 @@ def numbered(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _file(file: RemoteFile) -> Path:
+def _file(file: RemoteFile, in_lines: bool) -> Path:
+    if in_lines:
+        last = -1
+
+        def line(done: int, total: int) -> None:
+            nonlocal last
+            if last != (last := 100 * done // total):
+                click.echo(f"edgemeta: downloading {file.name}: {last}%", err=True)
+
+        return fetched(file, line)
     with progress_bar(file.name, wanted=not is_cached(file)) as bar:
         return fetched(file, bar)
 

@@ -4,45 +4,30 @@ The service does not import the toolchain, and a crash or too much memory there 
 """
 
 import contextlib
-import json
 import logging
-import os
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.collect.folder import PictureFolder
+from edgemeta.daemon.collect.limited_command import EDGEMETA, LimitedCommandError, Limits, run_limited
 from edgemeta.daemon.config.collect import TeachConfig
 from edgemeta.daemon.config.data_folder import make_folder
-from edgemeta.daemon.runtime.own_python import own_python
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.model.address import Address
 
 log = logging.getLogger(__name__)
 
-LOOKS_EVERY = 0.1
-KILLED_WITHIN = 2.0
-"""Seconds between SIGTERM and SIGKILL."""
-
 KEPT = 4
 """Newest model files of a camera that are kept."""
 
-MOST_OUTPUT = 1_000_000
-"""Bytes of the command's output that are read."""
-
 SUFFIX = ".safetensors"
 
-PYTHON, OWN_VARIABLES = own_python()
-COMMAND = (*PYTHON, "-c", "from edgemeta.cli.main import main; main()", "teach")
-
-SERVICE_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Variables that are for the service itself."""
+COMMAND = (*EDGEMETA, "teach")
 
 
 @dataclass(frozen=True)
@@ -127,52 +112,27 @@ class Teacher:
         try:
             file, result = self._teach(camera, began)
             done = Teaching(camera, "done", began.started, file=file, result=result)
-        except (CollectError, OSError) as error:
+        except (LimitedCommandError, OSError) as error:
             done = Teaching(camera, "failed", began.started, reason=str(error))
             log.warning("camera %s: nothing was taught: %s", camera, error, extra={"camera": camera})
         self.last = Teaching(**(vars(done) | {"seconds": time.monotonic() - began.started}))
 
     def _teach(self, camera: str, began: Teaching) -> tuple[Path, Mapping[str, Any]]:
-        """Run the command to its end. Raises CollectError and OSError."""
+        """Run the command to its end. Raises LimitedCommandError and OSError."""
         limits = self._limits()
         make_folder(self._folder)
         file = self._next_file(camera)
-        command = [*PYTHON, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb), *self._command]
-        command += [str(self._folders[camera].folder), "--out", str(file), "--name", file.stem, "--json"]
+        command = [*self._command, str(self._folders[camera].folder), "--out", str(file), "--name", file.stem, "--json"]
         command += ["--backbone", limits.backbone] if limits.backbone is not None else []
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=_environment(), cwd="/"
-            )
-            try:
-                self._wait(process, errors, began, limits.timeout)
-            finally:
-                _end(process)
-            printed, complaint = _read(output), _last_line(_read(errors))
-        if self._cancelled.is_set():
-            raise CollectError("cancelled")
-        if process.returncode < 0:
-            raise CollectError(
-                f"the command was ended by signal {-process.returncode}; `teach.max_memory_mb` is "
-                f"{limits.max_memory_mb:,}"
-            )
-        if "MemoryError" in complaint:
-            raise CollectError(f"more memory was needed than `teach.max_memory_mb`, {limits.max_memory_mb:,} MB")
-        if process.returncode:
-            raise CollectError(complaint.removeprefix("edgemeta: ") or f"exit code {process.returncode}")
-        result = _parsed(printed)
-        if not file.is_file():
-            raise CollectError("the command wrote no model file")
-        return file, result
 
-    def _wait(self, process: "subprocess.Popen[bytes]", errors: IO[bytes], began: Teaching, timeout: float) -> None:
-        """Wait for the command, and show how it gets on. Raises CollectError after the timeout."""
-        while process.poll() is None and not self._cancelled.wait(LOOKS_EVERY):
-            lasting = time.monotonic() - began.started
-            step = _last_line(_read(errors))
-            self.last = Teaching(began.camera, "running", began.started, seconds=lasting, step=step)
-            if lasting > timeout:
-                raise CollectError(f"not done within `teach.timeout`, {timeout:g} s")
+        def tell(step: str) -> None:
+            self.last = Teaching(camera, "running", began.started, time.monotonic() - began.started, step)
+
+        keys = Limits(limits.timeout, "`teach.timeout`", limits.max_memory_mb, "`teach.max_memory_mb`")
+        result = run_limited(command, keys, self._cancelled, tell)
+        if not file.is_file():
+            raise LimitedCommandError("the command wrote no model file")
+        return file, result
 
     def _next_file(self, camera: str) -> Path:
         """Return the name of the next model file; deletes old ones."""
@@ -188,39 +148,3 @@ class Teacher:
 def _number(file: Path) -> int:
     digits = file.name.removesuffix(SUFFIX).rpartition("-")[2]
     return int(digits) if digits.isdecimal() else 0
-
-
-def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name not in SERVICE_VARIABLES}
-    return own | OWN_VARIABLES | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(KILLED_WITHIN)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _read(file: IO[bytes]) -> str:
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), MOST_OUTPUT, max(0, size - MOST_OUTPUT)).decode("utf-8", "replace")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-    return next((line for line in reversed(lines) if line), "")[:500]
-
-
-def _parsed(text: str) -> Mapping[str, Any]:
-    """Return the JSON object that a command printed. Raises CollectError."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise CollectError(f"the command printed {text[:80]!r}, expected one JSON object")
-    return value

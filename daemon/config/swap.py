@@ -1,6 +1,6 @@
 """Config of model swaps and of model signatures."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,15 @@ class SwapConfig(Section):
     model_folder: PathText | None = Field(
         default=None,
         description="Folder of the model files that the command `model` may choose; null refuses the command.",
+    )
+    updates: Literal["folder", "known", "download"] = Field(
+        default="folder",
+        description="Where newer files of a model come from: `folder`: that folder; `known`: also the shipped networks "
+        "and the registry of known networks, which are announced; `download`: those of the registry are fetched on "
+        "command, too. The last two need the folder.",
+    )
+    update_timeout: Seconds = Field(
+        default=900.0, description="Seconds after which fetching a network of the registry is ended."
     )
 
 

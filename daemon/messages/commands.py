@@ -76,3 +76,8 @@ class ModelCommand(Command):
         max_length=64,
         description="Only for this camera; null is for all cameras without a model of their own.",
     )
+    update: bool = Field(
+        default=False,
+        description="Whether the file of this name in `swap.model_folder` may be replaced by a newer one of the "
+        "registry before, with `swap.updates: download`.",
+    )

@@ -4,8 +4,22 @@ from datetime import datetime
 
 from pydantic import Field
 
-from edgemeta.daemon.messages.records import CameraName, Message, ModelIdentity, SynchronizedWhenSent
+from edgemeta.daemon.messages.records import CameraName, Message, ModelIdentity, Part, SynchronizedWhenSent
 from edgemeta.model.tasks import TaskName
+
+
+class ModelUpdate(Part):
+    """What is known of the available version of a model, and how its installation gets on."""
+
+    summary: str | None = Field(
+        default=None, description="What it is, its licence and measured accuracy; null unless it is of the registry."
+    )
+    url: str | None = Field(default=None, description="Where it comes from; null as before.")
+    in_progress: bool = Field(default=False, description="Whether it is being fetched and tried now.")
+    percentage: int | None = Field(
+        default=None, ge=0, le=100, description="How much of it is downloaded; null in other steps."
+    )
+    failed: str | None = Field(default=None, description="Why the last attempt failed; null after none.")
 
 
 class SettingsMessage(Message):
@@ -25,8 +39,10 @@ class SettingsMessage(Message):
     model_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of its file.")
     available_sha256: str = Field(
         pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the file of that name in `swap.model_folder`; that of the model in use without one.",
+        description="SHA-256 of the newest file of that name that `swap.updates` allows; without another one, that of "
+        "the model in use.",
     )
+    update: ModelUpdate = Field(default=ModelUpdate(), description="About that file.")
     by_command: list[str] = Field(description="Which of these the command `set` has set; the others are the config's.")
 
 

@@ -15,6 +15,7 @@ from edgemeta.daemon.runtime.threads import exit_process
 from edgemeta.daemon.service.again import start_again
 from edgemeta.daemon.service.change_queue import ChangeQueue
 from edgemeta.daemon.service.commands import Commands
+from edgemeta.daemon.service.model_choice import ModelChoice
 from edgemeta.daemon.service.plan import Plan, prepare_start
 from edgemeta.daemon.service.service import Service
 from edgemeta.daemon.service.taught_models import TaughtModels
@@ -67,8 +68,9 @@ class App:
         self._watchdog = Watchdog(notifier, service.parts.health, self._on_fatal)
         self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
         config, parts = plan.config, service.parts
+        models = ModelChoice(changes, service.in_use, parts.telemetry.models, parts.fetcher)
         commands = Commands(
-            *(changes, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras, self._restart)
+            *(changes, models, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras, self._restart)
         )
         handlers = {
             RELOAD_COMMAND: commands.reload,

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from edgemeta.daemon.config.error_text import for_log, reason_of
@@ -114,6 +115,10 @@ class ChangeQueue:
         It may raise EdgemetaError.
         """
         self._enqueue(_Request(lambda _: self._set_settings(choose), (answer,), "command", None, is_minor=True))
+
+    def wrote(self, file: Path) -> None:
+        """The service has written a file itself: the watcher does not report it."""
+        self._watch.mark_written(file)
 
     def restart(self, restart: Callable[[], None], answer: Answer) -> None:
         """Request that the config file is checked, and `restart` called, after the answer, if it can be used."""

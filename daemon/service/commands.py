@@ -7,12 +7,11 @@ device's own topics: a sender who may only write to `cmd/` could otherwise make 
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from edgemeta.daemon.config.config import RESERVED, Config
+from edgemeta.daemon.config.config import RESERVED
 from edgemeta.daemon.config.error_text import expected, shown
 from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import ANSWER
@@ -22,16 +21,11 @@ from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
-from edgemeta.daemon.service.plan import replan
+from edgemeta.daemon.service.model_choice import ModelChoice
 from edgemeta.daemon.service.reload import ChangeResult
 from edgemeta.daemon.service.settings import CommandError, changed_settings
-from edgemeta.model.address import Address
-from edgemeta.model.small_file import is_file, shortened
-from edgemeta.model.zoo import names
 
 log = logging.getLogger(__name__)
-
-SUFFIX = ".safetensors"
 
 LONGEST_RESPONSE_TOPIC = 256
 """Most characters of a response topic."""
@@ -45,13 +39,14 @@ class Commands:
     def __init__(
         self,
         changes: ChangeQueue,
+        models: ModelChoice,
         publisher: Publisher,
         identity: Identity,
         base: str,
         cameras: Collection[str],
         restart: Callable[[], None],
     ) -> None:
-        self._changes = changes
+        self._changes, self._models = changes, models
         self._publisher = publisher
         self._identity = identity
         self._restart = restart
@@ -68,11 +63,7 @@ class Commands:
         """Swap in another model; answers when it is done, at once where the command is invalid."""
         command = self._read(ModelCommand, message, "model")
         if command is not None:
-            self._changes.swap_model(
-                lambda running: replan(with_model(running.base, command), running),
-                self._answer_to(message, "model", command),
-                (command.model, command.camera),
-            )
+            self._models.use(command, self._answer_to(message, "model", command))
 
     def set(self, message: Incoming) -> None:
         """Change settings of cameras; answers when it is done, at once where the command is invalid."""
@@ -150,32 +141,6 @@ class Commands:
 
 def _no(reason: str) -> ChangeResult:
     return ChangeResult(False, reason)
-
-
-def with_model(running: Config, command: ModelCommand) -> Config:
-    """Return the running config with the model of a command. Raises CommandError where it is not allowed."""
-    if running.swap.model_folder is None:
-        raise CommandError("models cannot be chosen by command: the config names no `swap.model_folder`")
-    model = _allowed(Path(running.swap.model_folder), command.model)
-    if command.camera is None:
-        return running.model_copy(update={"model": model})
-    if command.camera not in running.cameras:
-        raise CommandError(f"found camera {command.camera!r}, expected one of {', '.join(running.cameras)}")
-    camera = running.cameras[command.camera].model_copy(update={"model": model})
-    return running.model_copy(update={"cameras": running.cameras | {command.camera: camera}})
-
-
-def _allowed(folder: Path, name: str) -> str:
-    """Return the name of a shipped model, or the path of a file in the folder; a link must not lead out of it."""
-    address = Address.parse(name)
-    if address.place in names():
-        return name
-    for file in (folder / address.place, folder / f"{address.place}{SUFFIX}"):
-        if is_file(file):
-            if not file.resolve().is_relative_to(folder.resolve()):
-                raise CommandError(f"found model {name!r}, a link that leads out of {folder}, expected a file in it")
-            return str(replace(address, place=str(file)))
-    raise CommandError(f"found model {shortened(name)!r}, expected a shipped model's name or a file in {folder}")
 
 
 def _validated(kind: type[AnyCommand], value: object) -> AnyCommand:

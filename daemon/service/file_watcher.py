@@ -50,6 +50,11 @@ class FileWatcher:
         """Take the present files as known, because they are being read anyway."""
         self._known = self._marks_of_files()
 
+    def mark_written(self, file: Path) -> None:
+        """Take one file, which the service has written, as known."""
+        if file in self._known:
+            self._known = self._known | {file: _mark(file)}
+
     def check(self) -> None:
         """Check once; call `changed` where a change seen at the last check is still the same, and the file exists."""
         before, self._seen = self._seen, self._marks_of_files()

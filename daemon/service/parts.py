@@ -33,6 +33,7 @@ from edgemeta.daemon.service.cameras import Cameras
 from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.frame_publisher import FramePublisher
 from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
+from edgemeta.daemon.service.model_fetcher import ModelFetcher
 from edgemeta.daemon.service.plain_counts import PlainCounts
 from edgemeta.daemon.service.plan import InUse, Plan
 from edgemeta.daemon.service.telemetry import Telemetry
@@ -83,9 +84,10 @@ class Parts:
             *(names, self.clock, self.cameras.load, lambda: self.cameras.statuses, self._works),
             *(lambda: self.telemetry.publish_again(self.cameras.statuses), self._publish_change, on_fatal),
         )
+        self.fetcher = ModelFetcher(lambda: self.telemetry.publish_settings(), on_fatal)
         self.telemetry = Telemetry(
             *(self.in_use, self.identity, self.clock, self.publisher, self.link, self.outbox),
-            *(self.frames, self.counters, self.latencies, self.conditions),
+            *(self.frames, self.counters, self.latencies, self.conditions, self.fetcher),
         )
         self.counts = PlainCounts(self.in_use, self.publisher)
         self.removed = RemovedCameras(self.link, topics, names, self._retained_by_option)

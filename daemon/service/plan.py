@@ -84,7 +84,7 @@ class Plan:
         numbers = {name: listed_numbers(loaded.model) for name, loaded in self.loaded_models.items()}
         labels = {name: self.listed_labels_of(name) for name in tasks}
         used = {name: chosen_name(self.config.model_of(name)) for name in tasks}
-        return view_of(self.config, labels, tasks, numbers, choosable(self.config), used, health)
+        return view_of(self.config, labels, tasks, numbers, choosable(self.config, tasks.values()), used, health)
 
 
 @dataclass
@@ -220,6 +220,7 @@ def _plan(
     if models and not fallbacks and "label_map" not in wrong:  # the labels are those of the config's own models
         _check_labels(config, by_camera, problems)
     _check_data_folder(config, problems)
+    _check_updates(config, problems)
     if "mqtt" not in wrong:
         _check_login(config, problems)
         _check_tls(config, problems)
@@ -305,6 +306,16 @@ def _check_data_folder(config: Config, problems: list[Problem]) -> None:
     folder = config.data_folder
     if folder is not None and exists(folder) and not is_folder(folder):
         problems.append(Problem(("data_folder",), f"{folder}, which is no folder", "a folder"))
+
+
+def _check_updates(config: Config, problems: list[Problem]) -> None:
+    """Check that updates of models have a place, and that a fetched one could be used."""
+    place, updates = ("swap", "updates"), config.swap.updates
+    if updates != "folder" and config.swap.model_folder is None:
+        problems.append(Problem(place, f"`{updates}` without `swap.model_folder`", "a folder for what is fetched"))
+    if updates == "download" and config.trust.public_key_files:
+        found = "`download` with `trust.public_key_files`: what is downloaded has no signature"
+        problems.append(Problem(place, found, "`known` or `folder`"))
 
 
 def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:

@@ -71,6 +71,7 @@ class Service:
         if parts.collection is not None:
             parts.collection.teacher.stop(0.0)
             parts.collection.collector.stop(0.0)
+        parts.fetcher.stop(0.0)
         parts.cameras.stop()
         parts.frames.close()
         parts.stats_timer.stop(producers.left)

@@ -15,7 +15,7 @@ from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.inference.swap.report import SwapReport
 from edgemeta.daemon.messages.channels import INFO, MOTION, SETTINGS, STATS, STATUS, SWAP
 from edgemeta.daemon.messages.records import MotionMessage, StatusMessage
-from edgemeta.daemon.messages.service import InfoMessage, SettingsMessage
+from edgemeta.daemon.messages.service import InfoMessage, ModelUpdate, SettingsMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
@@ -26,7 +26,8 @@ from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.runtime.clock import NS, Clock
 from edgemeta.daemon.service.conditions import Conditions
-from edgemeta.daemon.service.model_folder import ModelFolder, chosen_name
+from edgemeta.daemon.service.model_fetcher import ModelFetcher
+from edgemeta.daemon.service.model_folder import Available, ModelFolder, chosen_name
 from edgemeta.daemon.service.plan import InUse
 from edgemeta.daemon.service.settings import names_of, score_of
 
@@ -45,6 +46,7 @@ class Telemetry:
     _counters: Mapping[str, FrameCounters]
     _latencies: StageLatencies
     _conditions: Conditions
+    _fetcher: ModelFetcher
 
     def __post_init__(self) -> None:
         self._who: dict[str, Any] = asdict(self._identity)
@@ -126,6 +128,7 @@ class Telemetry:
         for camera, config in plan.config.cameras.items():
             loaded = plan.loaded_models[camera]
             name = chosen_name(plan.config.model_of(camera))
+            newest = self.models.available(plan.config, plan.config.model_of(camera), loaded)
             message = SettingsMessage(
                 **self._who,
                 camera=camera,
@@ -135,10 +138,22 @@ class Telemetry:
                 labels=(config.objects or plan.config.objects).labels if loaded.task == "detection" else None,
                 model=name,
                 model_sha256=loaded.identity.sha256,
-                available_sha256=self.models.digest_of(plan.config, name) or loaded.identity.sha256,
+                available_sha256=newest.sha256,
+                update=self._update(name, newest),
                 by_command=names_of(plan.settings[camera]) if camera in plan.settings else [],
             )
             self._publisher.send(self._publisher.encode(SETTINGS, message, camera))
+
+    def _update(self, name: str, newest: Available) -> ModelUpdate:
+        network, running = newest.network, self._fetcher.running
+        is_running = running is not None and running.name == name
+        return ModelUpdate(
+            summary=None if network is None else network.summary,
+            url=None if network is None else network.page,
+            in_progress=is_running,
+            percentage=running.percentage if running is not None and is_running else None,
+            failed=self._fetcher.failed.get(name),
+        )
 
     def publish_swap(self, trigger: Trigger, report: SwapReport) -> None:
         """Publish the result of a swap."""

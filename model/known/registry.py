@@ -94,6 +94,11 @@ class KnownNetwork(_Record):
         """Where a person can read about it: the repository of the file."""
         return "https://github.com/" + "/".join(self.file.address.split("/")[3:5])
 
+    @property
+    def summary(self) -> str:
+        """What it is, for a person who may want it."""
+        return f"{self.what}. Licence: {self.licence}. Measured: {self.made().accuracy.figure}."
+
     def made(self, as_float: bool = False) -> "KnownNetwork | Recorded":
         """What states digest and accuracy of the model that is made. as_float: as for `gives_integers`."""
         return self if as_float or self.recorded is None else self.recorded

@@ -32,7 +32,7 @@ def test_every_schema_is_a_schema_and_closed(name: str) -> None:
 LEFT_OUT = {
     "reload_command": {"transaction"},
     "restart_command": {"transaction"},
-    "model_command": {"transaction", "camera"},
+    "model_command": {"transaction", "camera", "update"},
     "set_command": {"transaction", "camera", "enabled", "max_fps", "score", "labels"},
 }
 """Fields that the sender of a command may leave out."""

@@ -22,6 +22,15 @@ from edgemeta.daemon.mqtt.homeassistant.counts import Component
 SHORT = 12
 """Digits of a model's digest that are shown as its version."""
 
+UPDATE = (
+    "{% set update = value_json.update | default({}) %}"
+    f"{{{{ dict({{'installed_version': value_json.model_sha256[:{SHORT}], "
+    f"'latest_version': value_json.available_sha256[:{SHORT}], 'title': value_json.model, "
+    "'release_summary': update.failed or update.summary or '', 'in_progress': update.in_progress or false, "
+    "'update_percentage': update.get('percentage')}, **({'release_url': update.url} if update.url else {})) | tojson }}"
+)
+"""The state of an update: Home Assistant knows no address that is none."""
+
 OF_OBJECTS = ("label", "zone", "line", "direction", "score", "lasted_s")
 OF_STATES = ("label", "zone", "count", "previous_count", "state", "previous", "score", "lasted_s")
 """Fields of an event message that are attributes of the entity."""
@@ -85,10 +94,6 @@ def models(topics: Topics, of: str, prefix: str, choices: Iterable[str], used: s
         "command_topic": topics.of(MODEL_COMMAND),
         "entity_category": "config",
     }
-    versions = ", ".join(
-        f"'{version}': value_json.{kind}_sha256[:{SHORT}]"
-        for version, kind in (("installed_version", "model"), ("latest_version", "available"))
-    )
     return {
         f"choice{end}": {
             "p": "select",
@@ -102,8 +107,8 @@ def models(topics: Topics, of: str, prefix: str, choices: Iterable[str], used: s
         f"update{end}": {
             "p": "update",
             "name": f"{prefix}model update",
-            "value_template": f"{{{{ {{{versions}, 'title': value_json.model}} | tojson }}}}",
-            "payload_install": _command(model=used, **camera),
+            "value_template": UPDATE,
+            "payload_install": _command(model=used, update=True, **camera),
             **common,
         },
     }

@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer
-from edgemeta.daemon.service.commands import CommandError, Commands, with_model
+from edgemeta.daemon.service.commands import CommandError, Commands
+from edgemeta.daemon.service.model_choice import ModelChoice, with_model
 from edgemeta.daemon.service.reload import ChangeResult
 
 DONE = ChangeResult(True, "done")
@@ -57,7 +59,10 @@ class Rig:
     def __init__(self) -> None:
         self.asked, self.sent, self.restarts = Asked(), Sent(), threading.Event()
         publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
-        self.commands = Commands(self.asked, publisher, Identity("d", "0" * 32), "b", ["front"], self.restarts.set)  # type: ignore[arg-type]
+        in_use = SimpleNamespace(plan=SimpleNamespace(config=config()))
+        models = ModelChoice(self.asked, in_use, None, None)  # type: ignore[arg-type]
+        who = Identity("d", "0" * 32)
+        self.commands = Commands(self.asked, models, publisher, who, "b", ["front"], self.restarts.set)  # type: ignore[arg-type]
 
     def send(self, verb: str, payload: bytes, **more: Any) -> list[OutgoingMessage]:
         """Send a command; returns the answers."""

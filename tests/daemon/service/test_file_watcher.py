@@ -161,3 +161,14 @@ def test_a_file_read_meanwhile_is_not_reported(watched: Watched, config: Path) -
     assert watched.looks(3) == 0
     config.write_text(config.read_text() + "# and more\n")
     assert watched.looks() == 1
+
+
+def test_what_the_service_writes_itself_is_not_reported_but_what_follows_is(
+    watched: Watched, config: Path, model_file: Path
+) -> None:
+    model_file.write_bytes(model_file.read_bytes() + b"fetched")
+    watched.watch.mark_written(model_file)
+    assert watched.looks(3) == 0
+    config.write_text(f"{config.read_text()}# and the config\n")
+    watched.watch.mark_written(model_file)
+    assert watched.looks() == 1

@@ -189,3 +189,19 @@ def test_a_camera_s_own_state_is_checked_as_the_service_s(write_config: Any) -> 
         "state: found a mapping, expected `min_frames` (1) more than half of `window_frames` (2) and no greater "
         "than it, or two labels could win at once",
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"swap": {"updates": "known"}}, "`known` without `swap.model_folder`, expected a folder"),
+        (
+            {"swap": {"updates": "download", "model_folder": "."}, "trust": {"public_key_files": ["key.pem"]}},
+            "`download` with `trust.public_key_files`: what is downloaded has no signature, expected `known` or",
+        ),
+    ],
+)
+def test_updates_that_could_not_be_used_are_mistakes(write_config: Any, keys: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=r"swap\.updates") as caught:
+        prepare(write_config(**keys))
+    assert any(reason in str(each) for each in caught.value.mistakes)

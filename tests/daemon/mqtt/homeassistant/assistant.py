@@ -29,6 +29,11 @@ COMMON = {
     *("json_attributes_topic", "json_attributes_template", "expire_after", "availability", "availability_mode", "qos"),
     *("enabled_by_default", "default_entity_id", "force_update"),
 }
+UPDATE_KEYS = {
+    *("installed_version", "latest_version", "title", "release_summary", "release_url", "entity_picture"),
+    *("in_progress", "update_percentage"),
+}
+"""Keys of the state of an update (MQTT_JSON_UPDATE_SCHEMA); None is only valid for a percentage."""
 CONTROL = COMMON - {"expire_after", "force_update"} | {"command_topic", "retain", "optimistic"}
 KEYS = {
     "sensor": COMMON | {"options", "state_class", "unit_of_measurement", "suggested_display_precision"},
@@ -126,6 +131,9 @@ class Entity:
                 return self.attributes.get("event_type")
             case "update":
                 self.attributes = json.loads(text)
+                assert self.attributes.keys() <= UPDATE_KEYS
+                texts = self.attributes.keys() - {"in_progress", "update_percentage"}
+                assert all(isinstance(self.attributes[key], str) for key in texts)
                 newest, here = self.attributes["latest_version"], self.attributes["installed_version"]
                 return "off" if newest == here else "on"
         if self.config["platform"] == "binary_sensor":

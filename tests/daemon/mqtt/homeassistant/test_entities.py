@@ -298,7 +298,7 @@ def test_controls_send_the_commands_and_show_what_the_service_says() -> None:
     assert sent("threshold_own", 0.25) == ("set", {"camera": "own", "score": 0.25})
     assert sent("choice", "new") == ("model", {"model": "new"})
     assert sent("choice_own", "new") == ("model", {"camera": "own", "model": "new"})
-    assert sent("update") == ("model", {"model": "old"})
+    assert sent("update") == ("model", {"model": "old", "update": True})
     assert (sent("reload"), sent("restart")) == (("reload", {}), ("restart", {}))
     assert "choice_front" not in content["cmps"]
     digests = {"model_sha256": "a" * 64, "available_sha256": "b" * 64}
@@ -307,11 +307,19 @@ def test_controls_send_the_commands_and_show_what_the_service_says() -> None:
     shown = {key: assistant.of(key).value for key in ("enabled_front", "limit_front", "threshold_front", "choice")}
     assert shown == {"enabled_front": "OFF", "limit_front": "0.0", "threshold_front": None, "choice": "new"}
     assert assistant.of("update").value == "on"
+    versions = {"installed_version": "a" * 12, "latest_version": "b" * 12, "title": "new"}
+    idle = {"in_progress": False, "update_percentage": None}
+    assert assistant.of("update").attributes == {**versions, **idle, "release_summary": ""}
+    update = {"summary": 'Three "things"', "url": "https://example.org/a", "in_progress": True, "percentage": 40}
+    assistant.hear("edgemeta/gate/front/settings", json.dumps(said | {"update": update | {"failed": None}}).encode())
     assert assistant.of("update").attributes == {
-        "installed_version": "a" * 12,
-        "latest_version": "b" * 12,
-        "title": "new",
+        **(versions | {"in_progress": True, "update_percentage": 40}),
+        "release_summary": 'Three "things"',
+        "release_url": "https://example.org/a",
     }
+    update["failed"] = "the server refuses it"
+    assistant.hear("edgemeta/gate/front/settings", json.dumps(said | {"update": update}).encode())
+    assert assistant.of("update").attributes["release_summary"] == "the server refuses it"
 
 
 def test_without_commands_there_are_no_controls() -> None:
