@@ -19,7 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edgemeta.cli.demo.service import DEVICE, DemoError, DemoService, write_config
+from edgemeta.cli.demo.service import DEVICE, STOP_TIMEOUT_S, DemoError, DemoService, write_config
 from edgemeta.cli.demo.tally import Arrival, Tally, Truth
 from edgemeta.cli.demo.view import View
 from edgemeta.cli.options import load_model
@@ -34,6 +34,9 @@ from edgemeta.plugins.drawn.show import Show
 BASE = "edgemeta"
 START_TIMEOUT_S, SLOW_START_TIMEOUT_S = 30.0, 600.0
 """For the first frame; slow: of a backend that was asked for, such as a simulation."""
+
+SLOW_STOP_TIMEOUT_S = 90.0
+"""For the last frame of such a backend."""
 
 POLL_S = 0.1
 FAREWELL_S = 5.0
@@ -195,7 +198,10 @@ def run_demo(
         tempfile.TemporaryDirectory(prefix="edgemeta-demo-") as folder,
         DemoBroker() as broker,
         Subscriber(broker.host, broker.port, f"{BASE}/{DEVICE}/#") as subscriber,
-        DemoService(write_config(Path(folder), source, broker.host, broker.port, page, model, keys)) as service,
+        DemoService(
+            write_config(Path(folder), source, broker.host, broker.port, page, model, keys),
+            SLOW_STOP_TIMEOUT_S if keys else STOP_TIMEOUT_S,
+        ) as service,
         view,
     ):
         try:

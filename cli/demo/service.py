@@ -58,10 +58,13 @@ def write_config(
 
 
 class DemoService:
-    """`edgemeta run CONFIG` for as long as the `with` block lasts; its log is `service.log` beside CONFIG."""
+    """`edgemeta run CONFIG` for as long as the `with` block lasts; its log is `service.log` beside CONFIG.
 
-    def __init__(self, config: Path) -> None:
-        self._config = config
+    patience: seconds that it may take to stop, in which it ends the frame that it has begun.
+    """
+
+    def __init__(self, config: Path, patience: float = STOP_TIMEOUT_S) -> None:
+        self._config, self._patience = config, patience
         self._log = config.with_name("service.log")
 
     def __enter__(self) -> "DemoService":
@@ -96,10 +99,10 @@ class DemoService:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_TIMEOUT_S)
+                self._process.wait(self._patience)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
                 raise DemoError(
-                    f"the service did not stop within {STOP_TIMEOUT_S:.0f} seconds and was killed"
+                    f"the service did not stop within {self._patience:.0f} seconds and was killed"
                 ) from None
