@@ -1,7 +1,8 @@
-r"""Many cameras on one device: frames that are processed, the age of pictures, memory, processor time, threads.
+"""Many cameras on one device: frames that are processed, the age of pictures, memory, processor time, threads.
 
-    python reliability/many_cameras.py --model yolox-nano.safetensors --clip vtest_480x360.avi --cameras 16 \
-        --size 640x360 --fps 5 --keep                 writes benchmarks/results/many-cameras.{json,md}
+    python reliability/many_cameras.py --model yolox-nano.safetensors --clip vtest_480x360.avi --keep
+
+writes benchmarks/results/many-cameras.{json,md}: all of SERIES, or the one run of --cameras, --size and --fps.
 
 All cameras show one clip, encoded once (H.264 over RTSP). Its frames have the time at which they were made drawn into
 them as a row of black and white squares, so the age of a picture is read from the picture itself, when a subscriber
@@ -38,6 +39,8 @@ BITS = 24
 """Of the milliseconds that are drawn: they repeat after 4.6 hours."""
 SQUARE = 16
 """Part of the picture's height that a row of squares takes."""
+SERIES = ((1, "1920x1080", 15), (16, "1920x1080", 15), (16, "640x360", 5))
+"""Cameras, size and frames per second of each run; what a camera takes is the difference of two."""
 SETTLES_S = 20.0
 """After all cameras run, before anything counts."""
 
@@ -241,6 +244,12 @@ def table(runs: list[dict[str, Any]]) -> str:
             f"| {run['least_of_most']} | {ages['p50']}, {ages['p99']} ms | {run['megabytes']} MB | {run['threads']} "
             f"| {run['cores']} | {'no' if after is None else f'after {after:g} s'} |"
         )
+    of_one = {(run["size"], run["fps"]): run["megabytes"] for run in runs if run["cameras"] == 1}
+    for run in runs:
+        base = of_one.get((run["size"], run["fps"]))
+        if base is not None and run["cameras"] > 1:
+            each = (run["megabytes"] - base) / (run["cameras"] - 1)
+            lines += ["", f"A further camera of {run['size']} at {run['fps']} takes {each:.0f} MB."]
     return "\n".join(lines)
 
 
@@ -249,7 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--clip", type=Path, required=True)
-    parser.add_argument("--cameras", type=int, default=16)
+    parser.add_argument("--cameras", type=int)
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--fps", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -257,13 +266,17 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=1.0, help="part of the cameras that must run before it begins")
     parser.add_argument("--keep", action="store_true", help="write the result files")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        run = measure(options, Path(name))
-        print(json.dumps(run))
-        results = RESULTS if options.keep else Path(name)
-        keys = ("cameras", "size", "fps")
-        written = GrowingResult("many-cameras", COMMAND, results, {}, keys, lambda run: (run["size"], run["cameras"]))
-        written.add(run, {}, table)
+    series = SERIES if options.cameras is None else ((options.cameras, options.size, options.fps),)
+    keys = ("cameras", "size", "fps")
+    for options.cameras, options.size, options.fps in series:
+        with tempfile.TemporaryDirectory() as name:
+            run = measure(options, Path(name))
+            print(json.dumps(run), flush=True)
+            results = RESULTS if options.keep else Path(name)
+            written = GrowingResult(
+                "many-cameras", COMMAND, results, {}, keys, lambda run: (run["size"], run["cameras"])
+            )
+            written.add(run, {}, table)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Which box belongs to which object: overlaps in integers, and the pairs with the greatest sum of overlaps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,26 +41,27 @@ def best_pairs(values: Integers, least: int) -> list[tuple[int, int]]:
     row or column, also not by way of others, are decided apart, so that most are decided at once.
     """
     worth = values - (least - 1)
-    joined = worth > 0
-    rows, columns = joined.nonzero()
-    alone = (joined.sum(axis=1)[rows] == 1) & (joined.sum(axis=0)[columns] == 1)
+    rows, columns = (worth > 0).nonzero()
+    alone = (np.bincount(rows)[rows] == 1) & (np.bincount(columns)[columns] == 1)
     pairs = list(zip(rows[alone].tolist(), columns[alone].tolist(), strict=True))
-    for some_rows, some_columns in _groups(rows[~alone].tolist(), columns[~alone].tolist()):
-        part = np.maximum(worth[np.ix_(some_rows, some_columns)], 0)
+    rows, columns = rows[~alone], columns[~alone]
+    keys = zip(rows.tolist(), columns.tolist(), strict=True)
+    edges = dict(zip(keys, worth[rows, columns].tolist(), strict=True))
+    for some_rows, some_columns in _groups(edges):
+        part = [[edges.get((row, column), 0) for column in some_columns] for row in some_rows]
         turned = len(some_rows) > len(some_columns)
-        chosen = _assigned((part.T if turned else part).tolist())
-        for i, j in enumerate(chosen):
+        for i, j in enumerate(_assigned([list(column) for column in zip(*part, strict=True)] if turned else part)):
             row, column = (j, i) if turned else (i, j)
-            if part[row, column] > 0:
+            if part[row][column]:
                 pairs.append((some_rows[row], some_columns[column]))
     return sorted(pairs)
 
 
-def _groups(rows: Sequence[int], columns: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def _groups(edges: Iterable[tuple[int, int]]) -> list[tuple[list[int], list[int]]]:
     """Rows and columns that edges (row, column) join, each group ascending, ordered by its first row."""
     by_row: dict[int, list[int]] = {}
     by_column: dict[int, list[int]] = {}
-    for row, column in zip(rows, columns, strict=True):
+    for row, column in edges:
         by_row.setdefault(row, []).append(column)
         by_column.setdefault(column, []).append(row)
     groups, seen = [], set[int]()

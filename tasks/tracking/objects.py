@@ -275,6 +275,6 @@ class _Matches:
         rows = [row for row in rows if row not in self._taken]
         numbers = [number for number in numbers if number not in self.owners]
         if rows and numbers:
-            for i, j in best_pairs(values()[np.ix_(rows, numbers)], least):
+            for i, j in best_pairs(values()[rows][:, numbers], least):
                 self.owners[numbers[j]] = rows[i]
                 self._taken.add(rows[i])
