@@ -23,7 +23,7 @@ SHORT = 12
 """Digits of a model's digest that are shown as its version."""
 
 UPDATE = (
-    "{% set update = value_json.update | default({}) %}"
+    "{% set update = value_json.get('update', {}) %}"
     f"{{{{ dict({{'installed_version': value_json.model_sha256[:{SHORT}], "
     f"'latest_version': value_json.available_sha256[:{SHORT}], 'title': value_json.model, "
     "'release_summary': update.failed or update.summary or '', 'in_progress': update.in_progress or false, "
