@@ -37,11 +37,23 @@ _path = click.Path(path_type=Path)
     show_default=True,
     help="Greatest share of the foreign pictures that may have an object, in percent.",
 )
+@click.option(
+    "--label-overlap",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Boxes of different labels that overlap by more are one object.  [default: as the model says]",
+)
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model file to write.")
 @json_option
 @keeps_inputs("out")
 def calibrate(
-    model_name: str, held_out: Path, foreign: tuple[Path, ...], most: float, out: Path, as_json: bool
+    model_name: str,
+    held_out: Path,
+    foreign: tuple[Path, ...],
+    most: float,
+    label_overlap: float | None,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Fit the scores of a detection to pictures with boxes, so that of objects that score 0.7 about 70 % are right.
 
@@ -58,7 +70,8 @@ def calibrate(
     if not isinstance(model.task, Detection):
         raise EdgemetaError(f"{model_name}: its task is {task_name(model.task)}, expected a detection")
     images = open_boxed_images(held_out, model.labels, model.input.shape[0])
-    made, result = calibrate_scores(model, images, [foreign_pictures(path, remark) for path in foreign], most / 100)
+    pictures = [foreign_pictures(path, remark) for path in foreign]
+    made, result = calibrate_scores(model, images, pictures, most / 100, label_overlap)
     digest = save(made, out)
     report(as_json, {"path": str(out), "sha256": digest, **asdict(result)}, _lines(result, out, digest))
 

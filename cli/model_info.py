@@ -42,7 +42,8 @@ def task_lines(model: Model) -> Iterator[str]:
             yield f"decoding {task.decoding}{', with background' if task.background else ''}, box {task.box_order}"
             yield (
                 f"objects from a score of {task.score_threshold:g} on, overlap up to {task.overlap_threshold:g}, "
-                f"at most {task.max_objects}"
+                + ("" if task.label_overlap is None else f"of different labels {task.label_overlap:g}, ")
+                + f"at most {task.max_objects}"
             )
             yield from (_level_line(model, level) for level in task.levels)
             match task.extras:

@@ -63,6 +63,7 @@ OPTIONAL: Mapping[type, Mapping[str, Any]] = {
         "box_order": "xywh",
         "score_threshold": 0.4,
         "overlap_threshold": 0.5,
+        "label_overlap": None,
         "max_objects": 100,
         "bins": 16,
         "origin": 0.5,

@@ -164,6 +164,8 @@ def _prove_detection(task: Detection, shapes: Mapping[str, Shape]) -> None:
     require_between(task.score_threshold, MIN_SCORE, MAX_SCORE, "the score threshold")
     is_share = 0 < task.overlap_threshold < 1
     require(is_share, f"the overlap threshold is {task.overlap_threshold}, expected above 0 and below 1")
+    is_share = task.label_overlap is None or 0 < task.label_overlap < 1
+    require(is_share, f"the overlap of labels is {task.label_overlap}, expected above 0 and below 1")
     require_between(task.max_objects, 1, MAX_CANDIDATES, "the greatest number of objects")
     require(len(task.levels) > 0, "a detection has no levels")
     gated = [level.objectness is not None for level in task.levels]

@@ -199,8 +199,9 @@ class Detection:
     over the classes, of which number 0 is no object. Candidates that score less than score_threshold are
     left out; of the others the best MAX_CANDIDATES are looked at, the greatest score first, at a tie in the order of
     levels, rows, columns and anchors. One without an area inside of the input is left out, and one whose intersection
-    over union with a better object of its label exceeds overlap_threshold. At most max_objects remain. Their boxes are
-    then clipped to the input.
+    over union with a better object of its label exceeds overlap_threshold. Then, best first, so is one that exceeds
+    label_overlap with a better object of another label that remains: both are one object. None: labels do not exclude
+    each other. At most max_objects remain. Their boxes are then clipped to the input.
 
     extras: what each object has beside its box, from the numbers of its cell and anchor in the extras of its level.
     """
@@ -212,6 +213,7 @@ class Detection:
     box_order: Literal["xywh", "yxhw"] = "xywh"
     score_threshold: float = 0.4
     overlap_threshold: float = 0.5
+    label_overlap: float | None = None
     max_objects: int = 100
     bins: int = 16
     origin: float = 0.5

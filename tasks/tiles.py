@@ -57,13 +57,17 @@ def in_frame(objects: Iterable[Object], placement: Placement, tile: Rectangle | 
 
 
 def merge(
-    tiles: Sequence[Sequence[Object]], overlap_threshold: float = 0.5, max_objects: int = 100
+    tiles: Sequence[Sequence[Object]],
+    overlap_threshold: float = 0.5,
+    max_objects: int = 100,
+    label_overlap: float | None = None,
 ) -> tuple[Object, ...]:
     """Objects of several tiles, in pixels of the frame, each once: the greatest score first, then by tile and order.
 
     An object is left out if a better one of its label, of another tile, shares more than overlap_threshold of the
-    smaller of both boxes: a seam cuts objects, so that the parts of one differ in size. Objects of one tile never
-    exclude each other, as the detector has compared them.
+    smaller of both boxes: a seam cuts objects, so that the parts of one differ in size. So is one whose intersection
+    over union with a better one of another label and tile exceeds label_overlap. Objects of one tile never exclude each
+    other, as the detector has compared them.
     """
     every = [(each, number) for number, objects in enumerate(tiles) for each in objects]
     every.sort(key=lambda item: -item[0].score)  # stable
@@ -73,10 +77,14 @@ def merge(
     area = areas(boxes)
     kept: list[int] = []
     for i, (candidate, tile) in enumerate(every):
-        rivals = [j for j in kept if every[j][0].label == candidate.label and every[j][1] != tile]
+        rivals = [j for j in kept if every[j][1] != tile]
         if rivals:
             shared = intersections(boxes[i : i + 1], boxes[rivals])[0]
-            if (shared > overlap_threshold * np.minimum(area[i], area[rivals])).any():
+            same = np.array([every[j][0].label == candidate.label for j in rivals])
+            excluded = same & (shared > overlap_threshold * np.minimum(area[i], area[rivals]))
+            if label_overlap is not None:
+                excluded |= ~same & (shared > label_overlap * (area[i] + area[rivals] - shared))
+            if excluded.any():
                 continue
         kept.append(i)
         if len(kept) == max_objects:

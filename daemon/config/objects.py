@@ -31,6 +31,11 @@ class ObjectsConfig(Section):
     scores: dict[Label, Score] = Field(
         default={}, description="Least score of a label, `label: score`; others have the model's own."
     )
+    label_overlap: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Boxes of different labels whose intersection over union is greater are one object, which has the "
+        "label of the greatest score. null: as the model says; 1: labels do not exclude each other.",
+    )
     min_area: Share = Field(default=0.0, description="Least area of a box, as a fraction of the picture.")
     max_area: Share = Field(default=1.0, description="Greatest area of a box, as a fraction of the picture.")
 

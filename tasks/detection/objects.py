@@ -34,14 +34,23 @@ class Object(NamedTuple):
 class Detector:
     """Finds the objects that `Detection` defines. Built once for a model; used for many images."""
 
-    def __init__(self, model: Model, thresholds: Mapping[str, float] | None = None, *, outlines: bool = True) -> None:
+    def __init__(
+        self,
+        model: Model,
+        thresholds: Mapping[str, float] | None = None,
+        *,
+        outlines: bool = True,
+        by_label: bool = False,
+    ) -> None:
         """thresholds: score thresholds of labels that have another one than the model's. Raises as `scores_of`.
 
-        outlines: whether objects with masks get them: they take time, and who compares boxes needs none.
+        outlines: whether objects with masks get them: they take time, and who compares boxes needs none. by_label:
+        without the model's label_overlap, for average precision, which asks for each label by itself.
         """
         task = model.task
         assert isinstance(task, Detection)
         self._task = task
+        self._label_overlap = None if by_label else task.label_overlap
         self._image = model.input.shape[:2]
         self._least = scores_of(task, thresholds or {})
         self._levels = [Level(model, task, level, self._least) for level in task.levels]
@@ -70,8 +79,10 @@ class Detector:
         inside = clipped(boxes, self._image)
         order = np.argsort(-scores, kind="stable")
         order = order[has_area(inside[order])]
-        kept = order[suppress(boxes[order], labels[order], self._task.overlap_threshold, self._task.max_objects)]
-        names, corners = self._task.labels, inside[kept].tolist()
+        task = self._task
+        limits = task.overlap_threshold, task.max_objects, self._label_overlap
+        kept = order[suppress(boxes[order], labels[order], *limits)]
+        names, corners = task.labels, inside[kept].tolist()
         extras = self._extras.read(outputs, rows[kept], inside[kept])
         return tuple(
             Object(names[label], score, (x0, y0, x1, y1), *beside)

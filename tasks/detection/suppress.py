@@ -1,4 +1,4 @@
-"""Non-maximum suppression: of objects of one label that overlap, the one with the greatest score remains."""
+"""Non-maximum suppression: of objects that overlap, the one with the greatest score remains."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,35 @@ _LATER = np.triu(np.ones((BLOCK, BLOCK), np.bool_), 1)
 
 
 def suppress(
-    boxes: Float64, labels: NDArray[np.int64], overlap_threshold: float, max_objects: int
+    boxes: Float64,
+    labels: NDArray[np.int64],
+    overlap_threshold: float,
+    max_objects: int,
+    label_overlap: float | None = None,
 ) -> NDArray[np.int64]:
     """Rows of the boxes [n, 4] that remain, ascending, at most max_objects. The best box comes first.
 
-    A box remains unless it overlaps, by `overlaps` above the threshold, an earlier one of its label that remains.
-    Boxes have areas above 0.
+    A box remains unless it overlaps, by `overlaps` above the threshold, an earlier one of its label that remains. Of
+    these a box remains unless it so overlaps, above label_overlap, an earlier one of another label that remains. Boxes
+    have areas above 0.
     """
+    if label_overlap is None:
+        return _greedy(boxes, labels, overlap_threshold, max_objects)
+    kept = _greedy(boxes, labels, overlap_threshold, len(boxes))
+    return kept[_greedy(boxes[kept], labels[kept], label_overlap, max_objects, same=False)]
+
+
+def _greedy(
+    boxes: Float64, labels: NDArray[np.int64], threshold: float, max_objects: int, *, same: bool = True
+) -> NDArray[np.int64]:
+    """Rows that remain beside the earlier ones that do, of those whose labels are the same, or are not."""
     kept: list[int] = []
     for start in range(0, len(boxes), BLOCK):
         block = np.arange(start, min(start + BLOCK, len(boxes)))
         if kept:
             earlier_ones = np.array(kept)
-            block = block[~_conflicts(boxes, labels, earlier_ones, block, overlap_threshold).any(axis=0)]
-        conflicts = _conflicts(boxes, labels, block, block, overlap_threshold)
+            block = block[~_conflicts(boxes, labels, earlier_ones, block, threshold, same).any(axis=0)]
+        conflicts = _conflicts(boxes, labels, block, block, threshold, same)
         conflicts &= _LATER[: len(block), : len(block)]
         dropped: set[int] = set()
         for i, j in np.argwhere(conflicts).tolist():  # i never decreases
@@ -38,11 +53,16 @@ def suppress(
 
 
 def _conflicts(
-    boxes: Float64, labels: NDArray[np.int64], rows: NDArray[np.int64], columns: NDArray[np.int64], threshold: float
+    boxes: Float64,
+    labels: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    threshold: float,
+    same: bool,
 ) -> NDArray[np.bool_]:
-    """[rows, columns]: whether two boxes have one label and overlap too much."""
+    """[rows, columns]: whether two boxes have one label, or two if not `same`, and overlap too much."""
     result: NDArray[np.bool_] = overlaps(boxes[rows], boxes[columns]) > threshold
-    result &= labels[rows, np.newaxis] == labels[columns]
+    result &= (labels[rows, np.newaxis] == labels[columns]) == same
     return result
 
 

@@ -38,6 +38,9 @@ def test_a_quantized_detection_is_calibrated(edgemeta, edgemeta_json, boxes: Pat
     assert values["error"] < values["plain_error"]
     text = edgemeta("model", "calibrate", model, "--held-out", boxes, "--out", out).stdout
     assert f"{values['error']:.1%} between score and share of right ones; {values['plain_error']:.1%} before" in text
+    assert made.task.label_overlap is None
+    edgemeta("model", "calibrate", model, "--held-out", boxes, "--label-overlap", 0.75, "--out", out)
+    assert "of different labels 0.75, at most" in edgemeta("model", "info", out).stdout
     measured = [edgemeta_json("eval", path, "--data", boxes)["map50"] for path in (model, out)]
     assert measured[1] == pytest.approx(measured[0], abs=2)
 

@@ -29,10 +29,11 @@ from tests.tasks.models import colour_map_model, vector_model
 @pytest.mark.parametrize("decoding", DECODINGS)
 def test_a_detection_is_stored(decoding: str) -> None:
     plain = detection_model(decoding)
-    settings = {"score_threshold": 0.25, "overlap_threshold": 0.65, "max_objects": 7}
+    settings = {"score_threshold": 0.25, "overlap_threshold": 0.65, "max_objects": 7, "label_overlap": 0.75}
     for task in (plain.task, replace(plain.task, **settings), _with_strides(plain.task)):
         assert decode(encode(replace(plain, task=task))).task == task
     assert b"score_threshold" not in encode(plain)
+    assert b"label_overlap" not in encode(plain)
 
 
 def _with_strides(task: Task) -> Detection:
@@ -60,6 +61,7 @@ FAULTS: dict[str, tuple[str, Callable[[Detection], Detection], str]] = {
     "no levels": ("yolox", changed(levels=()), "a detection has no levels"),
     "threshold 0": ("yolox", changed(score_threshold=0.0), r"the score threshold is 0\.0, expected 0\.001 \.\. 0\.999"),
     "overlap 1": ("yolox", changed(overlap_threshold=1.0), "overlap threshold is 1.0, expected above 0 and below 1"),
+    "labels overlap by 1": ("yolox", changed(label_overlap=1.0), "overlap of labels is 1.0, expected above 0 and bel"),
     "too many objects": ("yolox", changed(max_objects=1001), "number of objects is 1001, expected 1 .. 1000"),
     "no such output": ("yolox", level(boxes="x"), "'x' of a detection is not an output"),
     "an output twice": ("yolox", level(boxes="boxes1"), "does not name each output exactly once"),

@@ -81,6 +81,15 @@ def test_an_object_on_a_seam_is_one_object() -> None:
     assert merge([[apart], [whole]]) == (whole, apart)
 
 
+def test_labels_exclude_each_other_by_their_own_overlap() -> None:
+    cat, dog = person(0.8, 10, 10, 20, 20, label="cat"), person(0.7, 10, 10, 20, 18, label="dog")  # overlap 0.8
+    inside = person(0.6, 12, 12, 16, 16)
+    assert merge([[cat], [dog, inside]]) == (cat, dog, inside)
+    assert merge([[cat], [dog, inside]], label_overlap=0.75) == (cat, inside)
+    assert merge([[cat], [dog, inside]], label_overlap=0.85) == (cat, dog, inside)
+    assert merge([[cat, dog], []], label_overlap=0.75) == (cat, dog)
+
+
 def test_objects_of_one_tile_do_not_exclude_each_other() -> None:
     child, parent = person(0.6, 20, 20, 30, 30), person(0.8, 10, 10, 40, 50)
     assert merge([[parent, child], []]) == (parent, child)

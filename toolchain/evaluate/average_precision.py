@@ -15,6 +15,7 @@ found.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,15 +113,47 @@ class JudgedObjects:
     right: NDArray[np.bool_]
 
 
-def judged_objects(found: Sequence[Sequence[Object]], wanted: BoxedImages, least: float = 0.5) -> JudgedObjects:
-    """Which of the objects found in each image, best first, are right at this least overlap."""
+def judged_objects(
+    found: Sequence[Sequence[Object]], wanted: BoxedImages, least: float = 0.5, same: float | None = None
+) -> JudgedObjects:
+    """Which of the objects found in each image, best first, are right at this least overlap.
+
+    Where its label was not annotated an object is left out. same: but the best one that overlaps a box of another label
+    by more is what that box shows, and wrong. Of these as many count as of the right ones of their label, evenly
+    chosen: how often others were annotated does not say how often each is seen.
+    """
     numbers = {label: number for number, label in enumerate(wanted.labels)}
     objects = [_Found.of(some, numbers) for some in found]
-    parts = [_states(objects, wanted, number, (least,)) for number in range(len(wanted.labels))]
-    classes = np.repeat(np.arange(len(parts)), [len(scores) for scores, _, _ in parts])
-    scores, states, images = (np.concatenate([part[i] for part in parts], axis=-1) for i in range(3))
-    counts = states[0] != NEITHER
-    return JudgedObjects(images[counts], classes[counts], scores[counts], states[0][counts] == RIGHT)
+    rows: list[tuple[NDArray[Any], ...]] = []
+    for number in range(len(wanted.labels)):
+        scores, states, images = _states(objects, wanted, number, (least,))
+        counts = states[0] != NEITHER
+        label = np.full(int(counts.sum()), number)
+        rows.append((images[counts], label, scores[counts], states[0][counts] == RIGHT))
+        if same is not None:
+            others, other_scores = _mistaken(objects, wanted, number, same)
+            right = int((states[0] == RIGHT).sum())
+            chosen = np.linspace(0, len(others) - 1, min(len(others), right)).astype(np.int64)
+            rows.append((others[chosen], label[: len(chosen)], other_scores[chosen], np.zeros(len(chosen), np.bool_)))
+    return JudgedObjects(*(np.concatenate([row[i] for row in rows]) for i in range(4)))
+
+
+def _mistaken(
+    found: Sequence[_Found], wanted: BoxedImages, number: int, same: float
+) -> tuple[NDArray[np.int64], Float64]:
+    """Images and scores [n] of the best objects of a label, not annotated there, that are what other boxes show."""
+    images, scores = [np.empty(0, np.int64)], [np.empty(0)]
+    others = _plain(wanted) & (wanted.classes != number)
+    for image, some in enumerate(found):
+        mine = np.flatnonzero(some.classes == number)
+        if len(mine) and wanted.known is not None and not wanted.known[image, number]:
+            first, last = np.searchsorted(wanted.images, (image, image + 1))
+            boxes = wanted.boxes[first:last][others[first:last]].astype(np.float64)
+            shown = overlaps(some.boxes[mine], boxes) > same
+            mine = mine[np.unique(shown.argmax(axis=0)[shown.any(axis=0)])]
+            images.append(np.full(len(mine), image))
+            scores.append(some.scores[mine])
+    return np.concatenate(images), np.concatenate(scores)
 
 
 def _states(

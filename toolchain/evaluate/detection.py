@@ -31,7 +31,7 @@ def evaluate_detector(model: Model, session: Session, images: BoxedImages, progr
 
 def finder(model: Model, session: Session) -> Find:
     """Finds the objects of an integer detection that score at least LEAST_SCORE."""
-    detector = Detector(model, least_scores(model.task), outlines=False)
+    detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
 
     def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
         found = session.run(np.ascontiguousarray(look_up(model.preprocessing.table, pixels)))

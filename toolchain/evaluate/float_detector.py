@@ -17,7 +17,7 @@ _REACH = 2.0**30
 class FloatDetector:
     """The objects of a float network: its outputs are rounded to multiples of 2**-16, then decoded like integers.
 
-    Their masks are not: they are compared by nobody.
+    Their masks are not: they are compared by nobody. Each label is asked for by itself (`Detector`'s by_label).
     """
 
     def __init__(self, model: FloatModel, thresholds: Mapping[str, float] | None = None) -> None:
@@ -32,7 +32,7 @@ class FloatDetector:
             task=model.task,
             preprocessing=Preprocessing(model.crop, model.colour, np.arange(256, dtype=np.uint8)[np.newaxis]),
         )
-        self._detector = Detector(outputs, thresholds, outlines=False)
+        self._detector = Detector(outputs, thresholds, outlines=False, by_label=True)
 
     def objects(self, outputs: Sequence[NDArray[np.floating]]) -> tuple[Object, ...]:
         """Objects of one image, best first, from float outputs [1, H, W, C]."""

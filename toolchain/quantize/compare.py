@@ -156,7 +156,9 @@ class Expected:
     def measure(self, integer: Model, choice: str, stage: Progress | None = None) -> Agreement:
         """Run an integer network on the images and compare its outputs."""
         off, same, matches = np.zeros(len(self._variances)), 0.0, Matches()
-        detector = Detector(integer, _all_scores(integer.task), outlines=False) if self._objects else None
+        detector = (
+            Detector(integer, _all_scores(integer.task), outlines=False, by_label=True) if self._objects else None
+        )
         with closing(integer_session(integer, threads=processors())) as session:
             for number, (image, wanted) in enumerate(zip(self.images, self._wanted, strict=True)):
                 integers = session.run(image)

@@ -84,18 +84,25 @@ class Calibrated:
 
 
 def calibrate(
-    model: Model, images: BoxedImages, foreign: Sequence[Frames] = (), most: float = MOST_FOREIGN
+    model: Model,
+    images: BoxedImages,
+    foreign: Sequence[Frames] = (),
+    most: float = MOST_FOREIGN,
+    label_overlap: float | None = None,
 ) -> tuple[Model, Calibrated]:
     """The model with other scores and threshold, and what they are.
 
     images: took no part in training. foreign: pictures that show none of the labels. most: share of them with an
-    object. Raises QuantizeError for a model whose scores are no sigmoid of one number, and if better scores are not
-    more often right.
+    object. label_overlap: of the detection; None: that of the model. Raises QuantizeError for a model whose scores are
+    no sigmoid of one number, and if better scores are not more often right.
     """
     _require_plain(model)
+    assert isinstance(model.task, Detection)
+    label_overlap = label_overlap or model.task.label_overlap
+    model = replace(model, task=replace(model.task, label_overlap=label_overlap))
     with closing(integer_session(model)) as session:
         found = objects_in(images, model, finder(model, session), lambda *_: None)
-    judged = judged_objects(found, images)
+    judged = judged_objects(found, images, same=label_overlap)
     fitted = fit_scores(judged, len(model.labels))
     crossed = _crossed(judged, len(model.labels))
     scored = with_scores(model, fitted)

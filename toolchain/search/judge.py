@@ -142,7 +142,8 @@ class MeanPrecision:
 
     def accuracy(self, model: Model, outputs: Outputs) -> float:
         """As Judge."""
-        found = objects_of(Detector(model, least_scores(model.task), outlines=False), outputs)
+        detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
+        found = objects_of(detector, outputs)
         return mean_average_precision(found, self._first(len(found))).mean
 
     def error(self, model: Model, found: Outputs, wanted: Sequence[Float32]) -> float:

@@ -177,17 +177,21 @@ def detection_reader(model: Model, task: Detection, settings: CameraSettings) ->
     Where objects are followed, fainter ones are read, too. They come after the others, which are the same.
     """
     names = {label: settings.labels.get(label, label) for label in task.labels}
-    tracking = settings.tracking
+    tracking, label_overlap = settings.tracking, settings.objects.label_overlap
+    if label_overlap is not None:
+        task = replace(task, label_overlap=label_overlap if label_overlap < 1 else None)
     least = {label: settings.objects.scores.get(name, task.score_threshold) for label, name in names.items()}
     read_from = {label: min(score, tracking.low_score) if tracking.enabled else score for label, score in least.items()}
-    decode = reader(model, thresholds=read_from)
+    decode = reader(replace(model, task=task), thresholds=read_from)
+
+    limits = task.overlap_threshold, task.max_objects, task.label_overlap
 
     def read(outputs: Outputs, picture: Picture) -> Reading:
         tiles = [
             in_frame(decode(one).objects, placement, tile)
             for one, tile, placement in zip(tiles_of(outputs), picture.tiles, picture.placements, strict=True)
         ]
-        objects = tiles[0] if len(tiles) == 1 else merge(tiles, task.overlap_threshold, task.max_objects)
+        objects = tiles[0] if len(tiles) == 1 else merge(tiles, *limits)
         found: list[Fields] = []
         faint: list[Fields] = []
         for each in objects:

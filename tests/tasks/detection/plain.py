@@ -37,6 +37,12 @@ def plain_objects(model: Model, outputs: Outputs, thresholds: Mapping[str, float
         is_inside = has_area(clipped(box[np.newaxis], size))[0]
         if is_inside and not any(_overlap(box, other) > task.overlap_threshold for other in rivals):
             kept.append(candidate)
+    if task.label_overlap is not None:
+        every, kept = kept, []
+        for candidate in every:
+            rivals = [other for _, _, name, other in kept if name != candidate[2]]
+            if not any(_overlap(candidate[3], other) > task.label_overlap for other in rivals):
+                kept.append(candidate)
     return tuple(
         Object(task.labels[label], -score, _inside(box, size), *_extras(model, task, outputs, row, _inside(box, size)))
         for score, row, label, box in kept[: task.max_objects]

@@ -47,6 +47,20 @@ def test_random_outputs_give_what_the_upstream_definition_gives(decoding: str, k
     assert found > 10
 
 
+@pytest.mark.parametrize("decoding", ["yolox", "yolov8", "ssd with background"])
+def test_boxes_of_different_labels_are_one_object_unless_asked_by_label(decoding: str) -> None:
+    plain = detection_model(decoding, score_threshold=0.5)
+    exclusive = replace(plain, task=replace(plain.task, label_overlap=0.05))
+    fewer = 0
+    for seed in range(3):
+        outputs = random_outputs(plain, seed, spread=40)
+        every, once = both(plain, outputs), both(exclusive, outputs)
+        assert Detector(exclusive, by_label=True).objects(outputs) == every
+        assert set(once) <= set(every)
+        fewer += len(every) - len(once)
+    assert fewer > 0
+
+
 def test_the_order_of_box_numbers() -> None:
     model = detection_model("ssd", box_order="yxhw")
     outputs = random_outputs(model, 3)

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
+from edgemeta.toolchain.evaluate.average_precision import judged_objects, mean_average_precision
 
 LABELS = ("cup", "pen")
 
@@ -69,3 +70,25 @@ def _on(found: Object, data: BoxedImages, boxes: np.ndarray) -> bool:
 def _known(found: Object, data: BoxedImages, image: int) -> bool:
     assert data.known is not None
     return bool(data.known[image, LABELS.index(found.label)])
+
+
+def test_what_another_box_shows_is_judged_as_often_as_the_label_was_right() -> None:
+    """Pens were annotated in the first two pictures alone; in the others they are found in the boxes of cups."""
+    box, near, far = (0.0, 0.0, 20.0, 10.0), (0.0, 0.0, 20.0, 9.0), (0.0, 0.0, 20.0, 6.0)
+    data = BoxedImages(
+        np.zeros((6, 60, 100, 3), np.uint8),
+        np.array([box] * 6, np.float32),
+        np.array([1, 1, 0, 0, 0, 0]),
+        np.arange(6),
+        LABELS,
+        known=np.array([[True, True]] * 2 + [[True, False]] * 4),
+    )
+    pens = [[Object("pen", 0.9 - 0.1 * number, near), Object("pen", 0.05, box)] for number in range(6)]
+    plain = judged_objects(pens, data)
+    assert plain.images.tolist() == [0, 0, 1, 1]
+    judged = judged_objects(pens, data, same=0.75)
+    assert judged.images.tolist() == [0, 0, 1, 1, 2, 5], "as many as are right, evenly chosen, the best of each box"
+    assert judged.right.tolist() == [True, False, True, False, False, False]
+    assert judged.scores[4:].tolist() == pytest.approx([0.7, 0.4])
+    few = [[Object("pen", 0.8, far)] for _ in range(6)]
+    assert judged_objects(few, data, same=0.75).images.tolist() == [0, 1], "they may be something else"

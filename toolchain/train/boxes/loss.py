@@ -2,8 +2,9 @@
 
 A box is answered by the cells whose answer costs least (SimOTA, Ge et al. 2021, with the soft costs of RTMDet, Lyu et
 al. 2022): among those in the box or near its centre, as many as the overlaps of the best add up to. Their label's score
-is to be the overlap of their box with it (quality focal loss, Li et al. 2020), all other scores 0, as far as a view
-knows; their boxes have the generalized intersection over union.
+is to be the overlap of their box with it (quality focal loss, Li et al. 2020), all other scores 0. Elsewhere all are 0
+as far as a view knows: of what has a box it is known that it is nothing else. Answering boxes have the generalized
+intersection over union.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from edgemeta.toolchain.train.boxes.network import LABEL_OVERLAP
 from edgemeta.toolchain.train.detector.loss import generalized_overlap, overlap
 
 BOX_WEIGHT = 2.0
@@ -54,14 +56,20 @@ def label_loss(boxes: Tensor, logits: Tensor, wanted: list[Wanted], known: Tenso
             continue
         cell, box, quality = answers(boxes[number].detach(), logits[number].detach(), objects, cells)
         label = objects.classes[box]
+        counts[number] |= _same(boxes[number].detach(), objects.boxes)
+        counts[number, cell] = True
         targets[number, cell, label] = quality
-        counts[number, cell, label] = True
         ours.append(boxes[number, cell])
         theirs.append(objects.boxes[box])
     result = quality_focal(logits, targets, counts) / targets.sum().clamp(min=1.0)
     if ours:
         result = result + BOX_WEIGHT * (1 - generalized_overlap(torch.cat(ours), torch.cat(theirs))).mean()
     return result
+
+
+def _same(boxes: Tensor, wanted: Tensor) -> Tensor:
+    """Whether a cell's box [cells, 4] shows the object of one that is wanted [n, 4]: bool [cells, 1]."""
+    return (overlap(boxes[:, None], wanted).nan_to_num(0.0) > LABEL_OVERLAP).any(1, keepdim=True)
 
 
 def quality_focal(logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:

@@ -21,6 +21,9 @@ from edgemeta.toolchain.train.network_builder import NetworkBuilder, filters
 STRIDES = (8, 16, 32)
 """Pixels from cell to cell of the three grids."""
 
+LABEL_OVERLAP = 0.75
+"""Boxes of different labels whose intersection over union is greater are one object."""
+
 _STAGES = ((32, 1), (64, 2), (128, 3), (256, 1))
 """Channels and blocks of the stages that halve the grid to 4, 8, 16 and 32 pixels."""
 _STEM = 16
@@ -50,7 +53,7 @@ class GridDesign:
 def grid_task(labels: tuple[str, ...]) -> Detection:
     """The task of the network's outputs."""
     levels = tuple(DetectionLevel(f"boxes{stride}", f"classes{stride}") for stride in STRIDES)
-    return Detection(labels, "yolox", levels, overlap_threshold=0.6)
+    return Detection(labels, "yolox", levels, overlap_threshold=0.6, label_overlap=LABEL_OVERLAP)
 
 
 def grid_network(design: GridDesign, labels: tuple[str, ...]) -> TorchNetwork:

@@ -11,8 +11,9 @@ from edgemeta.daemon.inference.readers.reading import Picture, Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings, Rule
 from edgemeta.model import reference
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Conv
 from edgemeta.model.preprocess import Rectangle, placement
-from edgemeta.model.tasks import ObjectMasks, ObjectPoints
+from edgemeta.model.tasks import Detection, ObjectMasks, ObjectPoints
 from edgemeta.plugins.preprocess import make_preprocessor
 from rig.square_detector import SIDE, square_detector, squares_picture
 
@@ -23,6 +24,16 @@ RIGHT_HALF = ZoneConfig(polygon=[[0.5, 0.0], [1.0, 0.0], [1.0, 1.0], [0.5, 1.0]]
 def frame_of(squares: dict[tuple[int, int], str]) -> np.ndarray:
     """A frame of 96 x 128 pixels with coloured cells of 16 x 16 (column, row)."""
     return squares_picture(squares, SIDE)
+
+
+def wide_boxes(label_overlap: float | None) -> Model:
+    """The detector with boxes of twice the width of a cell."""
+    layers = []
+    for layer in MODEL.layers:
+        wide = isinstance(layer, Conv) and layer.name == "boxes"
+        layers.append(replace(layer, bias=np.array([128, 128, 177, 0], np.int32)) if wide else layer)
+    assert isinstance(MODEL.task, Detection)
+    return replace(MODEL, layers=tuple(layers), task=replace(MODEL.task, label_overlap=label_overlap))
 
 
 def read(frame: np.ndarray, tiles: list[Rectangle] | None = None, model: Model = MODEL, **settings: object) -> Reading:
@@ -98,6 +109,19 @@ def test_scores_of_labels_replace_the_model_s_threshold() -> None:
     assert 0.75 < every[1]["score"] < 0.8
     strict = read(frame, objects=ObjectsConfig(scores={"red": 0.9})).objects
     assert [each["label"] for each in strict or ()] == ["green"]
+
+
+def test_boxes_of_different_labels_are_one_object_as_the_config_says_or_else_the_model() -> None:
+    """Neighbouring cells of the detector, whose boxes are made twice as large, overlap by a third."""
+    frame = frame_of({(0, 0): "red", (1, 0): "green"})
+
+    def found(overlap: float | None, of_model: float | None) -> list[str]:
+        objects = read(frame, model=wide_boxes(of_model), objects=ObjectsConfig(label_overlap=overlap)).objects
+        return sorted(each["label"] for each in objects or ())
+
+    both = ["green", "red"]
+    assert found(None, None) == found(0.5, None) == found(1, 0.2) == found(0.5, 0.2) == both
+    assert len(found(0.2, None)) == len(found(None, 0.2)) == len(found(0.2, 0.5)) == 1
 
 
 def test_small_and_large_boxes_are_left_out() -> None:

@@ -14,6 +14,7 @@ SIZE = 64
 CELLS = torch.from_numpy(cells(SIZE))
 LABELS = ("red", "blue")
 BOXES = Wanted(torch.tensor([[4.0, 4.0, 20.0, 20.0], [20.0, 8.0, 60.0, 60.0]]), torch.tensor([0, 1]))
+NOTHING = Wanted(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
 KNOWN = torch.ones(1, len(CELLS), 2, dtype=torch.bool)
 
 
@@ -86,15 +87,36 @@ def test_what_is_not_known_costs_nothing_but_what_was_annotated_does() -> None:
     sure[..., 0] = 5.0  # red everywhere
     none = KNOWN.clone()
     none[..., 0] = False
-    assert float(label_loss(boxes, sure, [BOXES], none, CELLS)) < 0.1
+    nothing = -12 * torch.ones_like(logits)
+    nothing[..., 0] = 5.0
+    assert float(label_loss(boxes, nothing, [NOTHING], none, CELLS)) < 1e-6
     assert float(label_loss(boxes, sure, [BOXES], KNOWN, CELLS)) > 1
     assert float(label_loss(boxes, -12 * torch.ones_like(logits), [BOXES], ~KNOWN, CELLS)) > 1
 
 
+def test_what_has_a_box_is_nothing_else_though_its_picture_was_not_annotated_with_it() -> None:
+    """A cell whose box is that of a blue thing is not red, whether it answers for it or not."""
+    boxes, logits = right_answers()
+    unknown = KNOWN.clone()
+    unknown[..., 0] = False
+    answering, _, _ = answers(boxes[0], logits[0], BOXES, CELLS)
+    blue = torch.nonzero((boxes[0] == BOXES.boxes[1]).all(1)).squeeze(1).tolist()
+    others = sorted(set(blue) - set(answering.tolist()))
+    assert others
+    for cell in (others[0], next(cell for cell in blue if cell in answering.tolist())):
+        wrong = logits.clone()
+        wrong[0, cell, 0] = 5.0
+        assert float(label_loss(boxes, wrong, [BOXES], unknown, CELLS)) > 0.1
+        away = boxes.clone()
+        away[0, others[0]] = torch.tensor([0.0, 40.0, 8.0, 48.0])
+        of_none = logits.clone()
+        of_none[0, others[0], 0] = 5.0
+        assert float(label_loss(away, of_none, [BOXES], unknown, CELLS)) < 1e-3
+
+
 def test_a_view_without_objects_has_a_loss_too() -> None:
-    empty = Wanted(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
     boxes, logits = decoded(torch.zeros(1, len(CELLS), 4), CELLS), torch.zeros(1, len(CELLS), 2, requires_grad=True)
-    loss = label_loss(boxes, logits, [empty], KNOWN, CELLS)
+    loss = label_loss(boxes, logits, [NOTHING], KNOWN, CELLS)
     loss.backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     assert (logits.grad > 0).all()
