@@ -149,6 +149,7 @@ def measure(folder: Path, clip: Path, core: int, seconds: int, probed: bool) -> 
     with broker_and_subscriber(folder, payloads) as port:
         keys = {
             "device": "bench",
+            "model": "resnet8-cifar10",
             "cameras": {"clip": {"source": str(clip), "loop": True, "fps": RATE}},
             "mqtt": {"host": "127.0.0.1", "port": port},
             "data_folder": str(folder),
