@@ -52,7 +52,8 @@ def test_logits_equal_the_reference(network: Network, simulation: Simulation, st
 def test_an_image_takes_about_the_clocks_of_the_slowest_engine(network: Network, simulation: Simulation) -> None:
     _, clocks = simulation.timed(images(network, 6))
     interval = np.diff(clocks.astype(np.int64))[-1]
-    assert network.interval <= interval <= 1.1 * network.interval
+    rows = 12  # a window waits in registers for five clocks more at the beginning of each
+    assert network.interval <= interval <= 1.05 * network.interval + 5 * rows
 
 
 def test_registers_count_and_a_reset_in_mid_frame_forgets_it(network: Network, simulation: Simulation) -> None:
