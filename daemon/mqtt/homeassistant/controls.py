@@ -23,11 +23,12 @@ SHORT = 12
 """Digits of a model's digest that are shown as its version."""
 
 UPDATE = (
-    "{% set update = value_json.get('update', {}) %}"
+    "{% set news = value_json.get('update', {}) %}{% set url = news.get('url') %}"
     f"{{{{ dict({{'installed_version': value_json.model_sha256[:{SHORT}], "
     f"'latest_version': value_json.available_sha256[:{SHORT}], 'title': value_json.model, "
-    "'release_summary': update.failed or update.summary or '', 'in_progress': update.in_progress or false, "
-    "'update_percentage': update.get('percentage')}, **({'release_url': update.url} if update.url else {})) | tojson }}"
+    "'release_summary': news.get('failed') or news.get('summary') or '', "
+    "'in_progress': news.get('in_progress', false), 'update_percentage': news.get('percentage')}, "
+    "**({'release_url': url} if url else {})) | tojson }}"
 )
 """The state of an update: Home Assistant knows no address that is none."""
 
