@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import boards, figures, import_table, json_schema, key_table, layer_table, option_table
+from tools import boards, detector_tables, figures, import_table, json_schema, key_table, layer_table, option_table
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
@@ -20,6 +20,7 @@ TABLES = {
     "docs/commands.md": option_table.replaced,
     "docs/configuration.md": key_table.replaced,
     "docs/import.md": import_table.replaced,
+    "docs/people-vehicles-animals.md": detector_tables.replaced,
 }
 
 
