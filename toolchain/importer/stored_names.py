@@ -7,7 +7,9 @@ labels into such an archive.
 import ast
 import io
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +30,7 @@ MAX_BYTES = 1 << 22
 """Of a list of labels in a file."""
 MAX_LABELS = 100_000
 MAX_STRIDE = 1 << 16
+_DAMAGED = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def of_archive(data: bytes) -> StoredNames:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = [each for each in archive.infolist() if each.file_size <= MAX_BYTES]
             texts = {each.filename: _text(archive, each) for each in files if each.filename.endswith((".txt", ".json"))}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+    except (*_DAMAGED, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
         return StoredNames()
     for text in texts.values():
         found = _plain(text) if text.lstrip().startswith("{") else None

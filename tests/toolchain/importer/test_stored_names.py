@@ -39,6 +39,17 @@ def test_names_are_read_from_the_archive_behind_a_network(data: bytes, wanted: S
     assert of_archive(data) == wanted
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_list_whose_compression_is_damaged_is_left_out(compression: int) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", compression) as opened:
+        opened.writestr("labels.txt", "cat\ndog\n" * 20)
+    whole = made.getvalue()
+    begin = 30 + len("labels.txt")
+    for place in range(begin, begin + 16):
+        of_archive(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+
+
 @pytest.mark.parametrize(
     "names", ["{0: 'a', 2: 'b'}", "{0: 1}", "[]", "nothing", "__import__('os')", "[" * 9999, "{0: ' '}", None], ids=str
 )
