@@ -13,9 +13,11 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.tasks import Detection
 from edgemeta.tasks.detection.objects import Detector
 from edgemeta.toolchain.errors import ImportedFileError
+from edgemeta.toolchain.importer.heads import ends as heads_ends
 from edgemeta.toolchain.importer.heads.families import FAMILIES
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
+from edgemeta.toolchain.importer.network import Network as Graph
 from tests.toolchain.importer.qdq_steps import quantized
 from tests.toolchain.importer.test_families import (
     LABELS,
@@ -229,6 +231,12 @@ def test_yolo_fastest_v2_as_upstream_decodes_it(tmp_path: Path) -> None:
         wanted_scores.append((obj[..., np.newaxis] * cls[:, np.newaxis]).reshape(-1, LABELS))
     np.testing.assert_allclose(boxes, np.concatenate(wanted), rtol=1e-4, atol=2e-3)
     np.testing.assert_allclose(scores, np.concatenate(wanted_scores), atol=1e-5)
+
+
+def test_outputs_that_are_constants_are_no_detection() -> None:
+    graph = Graph("n", "x", (3, 8, 8), ("c",), (), {"c": np.zeros((1, 4), np.float32)}, {"c": (1, 4)})
+    with pytest.raises(heads_ends.HeadError, match="the outputs come from constants, expected convolutions"):
+        heads_ends.ends_of(graph)
 
 
 def test_center_net_as_upstream_decodes_it(tmp_path: Path) -> None:

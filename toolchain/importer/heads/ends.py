@@ -65,6 +65,8 @@ def ends_of(graph: Network) -> tuple[End, ...]:
         is_channels_last = makers[name].op == "CONV_2D"
         size = (shape[1], shape[2], shape[3]) if is_channels_last else (shape[2], shape[3], shape[1])
         ends.append(End(name, size, passed[name], is_channels_last))
+    if not ends:
+        raise HeadError("the outputs come from constants, expected convolutions")
     return tuple(ends)
 
 
