@@ -10,11 +10,13 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.daemon.capture.reduction import WHOLE, Reduction, reduction_of
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.config.camera import CameraConfig, CameraTlsConfig, Decode, Transport
 from edgemeta.daemon.config.secrets import SecretError
 from edgemeta.daemon.config.source_address import SourceAddress, Target
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.preprocess import ImageInput
 
 Pixels: TypeAlias = NDArray[np.uint8]
 """One frame [H, W, 3], BGR."""
@@ -51,7 +53,7 @@ class SourceSpec:
     loop: restart at the end of a clip or folder.
     timeout: seconds without a frame (or without an answer to `open`) after which the source counts as failed.
     tls: how the certificate of a network camera is checked. transport: of the frames of `rtsp://`. decode: what decodes
-    a network stream. on_demand: whether that decodes only what is asked for.
+    a network stream. on_demand: whether that decodes only what is asked for. reduction: how small its pictures become.
     """
 
     address: SourceAddress
@@ -62,12 +64,13 @@ class SourceSpec:
     transport: Transport = "tcp"
     decode: Decode = "software"
     on_demand: bool = False
+    reduction: Reduction = WHOLE
 
     @classmethod
-    def of(cls, camera: CameraConfig) -> "SourceSpec":
-        """Return the keys of a camera that are about its source."""
-        transport = camera.transport or "tcp"
-        return cls(camera.address, camera.fps, camera.loop, camera.frame_timeout, camera.tls, transport, camera.decode)
+    def of(cls, camera: CameraConfig, model: ImageInput | None = None) -> "SourceSpec":
+        """Return the keys of a camera that are about its source. model: what sees its pictures."""
+        times, stream = (camera.fps, camera.loop, camera.frame_timeout), (camera.transport or "tcp", camera.decode)
+        return cls(camera.address, *times, camera.tls, *stream, reduction=reduction_of(camera, model))
 
     @classmethod
     def of_pictures(cls, camera: CameraConfig) -> "SourceSpec | None":

@@ -30,6 +30,7 @@ SLOWEST, FASTEST = 0.001, 1000.0
 MAX_TILES, MAX_OVERLAP = 8, 0.9
 Transport = Literal["tcp", "udp", "multicast"]
 Decode = Literal["software", "auto", "cuda", "vaapi", "qsv", "v4l2m2m"]
+Reduce = Literal[1, 2, 4, 8, "auto"]
 Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -163,6 +164,12 @@ class CameraConfig(Section):
         description="What decodes a network stream: `software`, or a device, `cuda`, `vaapi`, `qsv` or `v4l2m2m`, with "
         "software where it is missing or fails; `auto` takes the first of them that opens.",
     )
+    reduce: Reduce = Field(
+        default=1,
+        description="Pictures of a network stream are made smaller as they are decoded: both sides are divided by 2, 4 "
+        "or 8; `auto` divides by as much as leaves no fewer pixels than the model's input has. Everything sees the "
+        "small picture but `snapshot_source`.",
+    )
     name: Annotated[ShownName | None, Applies.AT_ONCE] = Field(
         default=None, description="Name of the camera for people, in Home Assistant; null is that in topics."
     )
@@ -280,6 +287,8 @@ class CameraConfig(Section):
             raise ValueError("`snapshot_source` rtsp://, rtmp:// or http://")
         if self.decode != "software" and not self.source.is_network:
             raise ValueError(f"`decode` for a network stream only, not `{self.decode}` here")
+        if self.reduce != 1 and not self.source.is_network:
+            raise ValueError(f"`reduce` for a network stream only, not `{self.reduce}` here")
         return self
 
     @property

@@ -9,6 +9,7 @@ from edgemeta.daemon.capture.camera import Camera, CameraStatus
 from edgemeta.daemon.capture.large_pictures import LargePictures
 from edgemeta.daemon.capture.latest_frames import LatestFrames
 from edgemeta.daemon.capture.load import CameraLoad, Openings
+from edgemeta.daemon.capture.reduction import Reduction, reduction_of
 from edgemeta.daemon.messages.records import CameraState
 from edgemeta.daemon.metrics.counters import FrameCounters, camera_stats
 from edgemeta.daemon.metrics.load import LoadMonitor, Progress
@@ -59,8 +60,13 @@ class Cameras:
 
     def end_changed(self, after: Plan) -> list[str]:
         """End the cameras that a change to another plan restarts, and wait for them; return their names."""
-        old = self._in_use.plan.config.cameras
-        names = [name for name, config in after.config.cameras.items() if config.requires_restart(old[name])]
+        before = self._in_use.plan
+        old = before.config.cameras
+        names = [
+            name
+            for name, config in after.config.cameras.items()
+            if config.requires_restart(old[name]) or _reduction(after, name) != _reduction(before, name)
+        ]
         ending = [self._cameras[name] for name in names]
         for camera in ending:
             camera.stop()
@@ -158,6 +164,10 @@ class Cameras:
         statuses = [camera.status for camera in self._cameras.values()]
         late = any(status is not None and status.state is CameraState.DELAYED for status in statuses)
         return Progress(captured + missed, superseded + missed, late, all(captured for captured, *_ in counts))
+
+
+def _reduction(plan: Plan, camera: str) -> Reduction:
+    return reduction_of(plan.config.cameras[camera], plan.loaded_models[camera].model)
 
 
 def _join(cameras: Collection[Camera], deadline: Deadline) -> None:

@@ -226,7 +226,7 @@ def _plan(
         _check_tls(config, problems)
     if "web" not in wrong:
         _check_token(config, problems)
-    made = {name: _source(name, camera, problems) for name, camera in config.cameras.items()}
+    made = {name: _source(name, camera, by_camera.get(name), problems) for name, camera in config.cameras.items()}
     sources = {name: source for name, source in made.items() if source is not None}
     large = {name: SourceSpec.of_pictures(camera) for name, camera in config.cameras.items()}
     picture_sources = {name: StreamSource(spec) for name, spec in large.items() if spec is not None}
@@ -318,10 +318,10 @@ def _check_updates(config: Config, problems: list[Problem]) -> None:
         problems.append(Problem(place, found, "`known` or `folder`"))
 
 
-def _source(name: str, camera: CameraConfig, problems: list[Problem]) -> Source | None:
+def _source(name: str, camera: CameraConfig, model: Model | None, problems: list[Problem]) -> Source | None:
     try:
         camera.address.login()
-        return make_source(SourceSpec.of(camera))
+        return make_source(SourceSpec.of(camera, model))
     except SecretError as error:
         problems.append(Problem(("cameras", name, error.key), str(error), HOLDS_LOGIN))
     except SourceError as error:

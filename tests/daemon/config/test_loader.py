@@ -133,6 +133,10 @@ state:
             GOOD + "    decode: cuda\n",
             "2: cameras.front: found a mapping, expected `decode` for a network stream only, not `cuda` here",
         ),
+        (
+            GOOD + "    reduce: auto\n",
+            "2: cameras.front: found a mapping, expected `reduce` for a network stream only, not `auto` here",
+        ),
         (GOOD + "    transport: sctp\n", "4: cameras.front.transport: found the text 'sctp', expected 'tcp', 'udp'"),
         (
             "cameras: {a: {source: 'udp://0.0.0.0:1', username: b}}\n",

@@ -12,8 +12,9 @@ from pathlib import Path
 import av
 import av.logging
 from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
+from av.video.reformatter import Interpolation, VideoReformatter
 
+from edgemeta.daemon.capture.reduction import Reduction
 from edgemeta.daemon.capture.sources.stream.failures import EndedError, LogLines, NoVideoError, TooLargeError
 from edgemeta.daemon.capture.sources.stream.messages import LARGEST_PIXELS, SOFTWARE, Request
 from edgemeta.daemon.capture.sources.stream.video_decoder import VideoDecoder, VideoPacket
@@ -71,7 +72,9 @@ class Stream:
             kinds = ", ".join(sorted({stream.type for stream in self._container.streams})) or "nothing"
             raise NoVideoError(f"has no video, only {kinds}")
         self._video = self._container.streams.video[0]
-        self.decoder = VideoDecoder(self._video, SOFTWARE if self.is_one_picture else request.decode, LARGEST_PIXELS)
+        wanted = SOFTWARE if self.is_one_picture else request.decode
+        self._reduction = Reduction(*request.reduction)
+        self.decoder = VideoDecoder(self._video, wanted, LARGEST_PIXELS, self._reduction)
         self._timed = not (self._container.format.flags & NO_TIMESTAMPS or self.is_one_picture)
         self.server = next(iter(_sockets() - before), None)
         """Descriptor of the connection to the server, if there is one."""
@@ -113,6 +116,11 @@ class Stream:
             self.damaged += failed or cut or any(frame.is_corrupt for frame in frames)
         return [Decoded(frame, captured_ns, self._nanoseconds(frame.pts, frame.time_base)) for frame in frames]
 
+    def divisor(self, frame: VideoFrame) -> int:
+        """Return by what the sides of a decoded picture are still to be divided."""
+        halvings = self.decoder.halvings
+        return self._reduction.divisor(frame.width << halvings, frame.height << halvings) >> halvings or 1
+
     def time_of(self, packet: VideoPacket) -> int | None:
         """Return when a packet is to be decoded, in ns of the stream's clock; None where the stream has no times."""
         return self._nanoseconds(packet.dts, packet.time_base)
@@ -126,14 +134,15 @@ class Stream:
 
 
 class BgrConverter:
-    """Converts pictures to BGR, with the same tables as long as the size stays."""
+    """Converts pictures to BGR and makes them smaller, with the same tables as long as the size stays."""
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
 
-    def convert(self, frame: VideoFrame) -> VideoFrame:
-        """Return the picture as BGR; its only plane has rows of `line_size` bytes."""
-        return self._reformatter.reformat(frame, format="bgr24", **ONE_THREAD)
+    def convert(self, frame: VideoFrame, divisor: int) -> VideoFrame:
+        """Return the picture as BGR, its sides divided; its only plane has rows of `line_size` bytes."""
+        size = frame.width // divisor, frame.height // divisor
+        return self._reformatter.reformat(frame, *size, "bgr24", interpolation=Interpolation.AREA, **ONE_THREAD)
 
 
 def _sockets() -> set[int]:

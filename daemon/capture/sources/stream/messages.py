@@ -27,7 +27,7 @@ class Request:
     timeout: seconds until an attempt to open counts as failed. wait_for_server: whether the server's answer to TCP is
     awaited first, with attempts so close that its return is noticed at once. transport: of RTSP, `tcp`, `udp` or
     `multicast`. decode: `decode` of the config. on_demand: whether packets are decoded only where a picture of them
-    is asked for.
+    is asked for. reduction: the fields of a Reduction.
     """
 
     address: str
@@ -40,6 +40,7 @@ class Request:
     transport: str = "tcp"
     decode: str = SOFTWARE
     on_demand: bool = False
+    reduction: tuple[int, float, float, bool] = (1, 0.0, 0.0, False)
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ class Reader:
             if pictures and stream.decoder.way != self._way:
                 self._name(stream)
             for picture in pictures:
-                self._offer(picture, stream.damaged)
+                self._offer(picture, stream)
             if stream.is_intra_coded and stream.damaged >= UNDECODABLE and not self._pixels:
                 raise NoVideoError(NO_VIDEO)
             if not pictures and time.monotonic_ns() - self._told_ns > REMIND_AFTER_NS:
@@ -225,7 +225,7 @@ class Reader:
                 size = 0
                 held = since is not None and bool(pictures) and (pictures[-1].stream_ns or since) < since
                 if self._asked and pictures and not held:
-                    self._offer(pictures[-1], stream.damaged)
+                    self._offer(pictures[-1], stream)
                     since = None
             if stream.decoder.way != self._way:
                 self._name(stream)
@@ -243,11 +243,11 @@ class Reader:
             stream.close()
             log.clear()
             for picture in pictures[-1:]:
-                self._offer(picture, damaged)
+                self._offer(picture, stream, damaged)
             fresh_until = -math.inf
 
-    def _offer(self, picture: Decoded, damaged: int) -> None:
-        """Give the picture to the service if it has asked for one."""
+    def _offer(self, picture: Decoded, stream: Stream, damaged: int | None = None) -> None:
+        """Give the picture to the service if it has asked for one. damaged: so far, if not by this stream alone."""
         frame = picture.frame
         if frame.width * frame.height != self._pixels:
             self._pixels = frame.width * frame.height
@@ -256,13 +256,14 @@ class Reader:
         if not self._asked:
             self._skipped += 1
             return
-        plane = self._converter.convert(frame).planes[0]
+        made = self._converter.convert(frame, stream.divisor(frame))
+        plane = made.planes[0]
         stride = plane.line_size
-        self._share(memoryview(plane)[: stride * frame.height])
+        self._share(memoryview(plane)[: stride * made.height])
         self._asked = False
         self._told_ns = time.monotonic_ns()
-        size = frame.width, frame.height
-        self._tell(Picture(*size, stride, picture.captured_ns, picture.stream_ns, damaged, self._skipped))
+        times, counts = (picture.captured_ns, picture.stream_ns), (stream.damaged if damaged is None else damaged,)
+        self._tell(Picture(made.width, made.height, stride, *times, *counts, self._skipped))
 
     def _share(self, pixels: memoryview) -> None:
         """Copy a picture into the shared memory, which grows if it must."""

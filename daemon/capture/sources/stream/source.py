@@ -6,6 +6,7 @@ RTSP, RTMP, MPEG-TS over UDP, or HTTP (MJPEG, snapshots, or any container FFmpeg
 import logging
 import os
 import ssl
+from dataclasses import astuple
 
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import Frame, SourceError, SourceSilentError, SourceSpec, SourceWaiting
@@ -128,7 +129,7 @@ class StreamSource:
         waits = self._unanswered and spec.address.scheme != "udp"  # which nothing answers
         address, decode = spec.address, SOFTWARE if self._breaks else spec.decode
         server = address.host, address.port, patience, waits, ca_file, tls.verify
-        return Request(text, *server, spec.transport, decode, spec.on_demand)
+        return Request(text, *server, spec.transport, decode, spec.on_demand, astuple(spec.reduction))
 
     def _login_changed(self) -> bool:
         """Whether the files or variables of the login give another one than at the last opening."""

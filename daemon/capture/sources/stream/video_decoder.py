@@ -13,6 +13,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from edgemeta.daemon.capture.reduction import WHOLE, Reduction
 from edgemeta.daemon.capture.sources.stream.messages import AUTO, SOFTWARE
 
 VideoPacket: TypeAlias = "Packet[VideoStream]"
@@ -27,11 +28,19 @@ MOST_BAD, MOST_SILENT = 10, 100
 
 
 class VideoDecoder:
-    """The decoder of one stream. wanted: `software`, a device, or `auto` for the first device that opens."""
+    """The decoder of one stream. wanted: `software`, a device, or `auto` for the first device that opens.
 
-    def __init__(self, video: VideoStream, wanted: str, most_pixels: int) -> None:
-        self._software = video.codec_context
+    reduction: of pictures in software, which a JPEG is decoded to: half of it is slower than the whole (FFmpeg 8).
+    """
+
+    def __init__(self, video: VideoStream, wanted: str, most_pixels: int, reduction: Reduction = WHOLE) -> None:
+        self._software = codec = video.codec_context
         self._options = {"max_pixels": str(most_pixels)}
+        divisor = reduction.divisor(codec.width, codec.height) if codec.name == "mjpeg" and wanted == SOFTWARE else 1
+        self.halvings = divisor.bit_length() - 1 if divisor > 2 else 0
+        """How often both sides of decoded pictures were halved, rounded up."""
+        if self.halvings:
+            self._options["lowres"] = str(self.halvings)
         self._software.thread_count = 1
         self._software.options = self._options
         self._codec = self._software

@@ -20,6 +20,7 @@ import cv2
 import numpy as np
 import pytest
 
+from edgemeta.daemon.capture.reduction import Reduction
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import SourceError, SourceSpec
 from edgemeta.daemon.capture.sources.registry import make_source
@@ -392,3 +393,15 @@ def test_an_rtsp_camera_that_stops_and_returns(rtsp_server: Callable[[int], Any]
     source.open()
     assert source.read().pixels.shape == (240, 320, 3)
     source.close()
+
+
+@pytest.mark.parametrize(("most", "size"), [(2, (24, 32, 3)), (4, (12, 16, 3)), (8, (6, 8, 3))])
+def test_reduced_pictures(mjpeg: Callable[[int], str], most: int, size: tuple[int, ...]) -> None:
+    source = make_source(SourceSpec(SourceAddress(mjpeg(1000)), timeout=20, reduction=Reduction(most)))
+    source.open()
+    try:
+        pixels = source.read().pixels
+    finally:
+        source.close()
+    assert pixels.shape == size
+    assert np.abs(pixels.astype(int) - (0, 0, 255)).max() <= 4
