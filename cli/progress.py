@@ -25,12 +25,12 @@ _PAUSE = 30.0
 
 
 def progress_lines(label: str, clock: Callable[[], float] = time.monotonic) -> Move:
-    """What prints a line if the last one is 30 s old, and at the end of what has texts. clock: seconds, increasing."""
-    last = clock()
+    """What prints a line if the last one is 30 s old, and at the end of what took longer. clock: seconds, increasing."""
+    began = last = clock()
 
     def update(done: int, total: int, text: str | None = None) -> None:
         nonlocal last
-        if clock() - last >= _PAUSE or (text and done == total):
+        if clock() - last >= _PAUSE or (text and done == total and last > began):
             last = clock()
             click.echo(f"edgemeta: {label}: {text or f'{done:,} of {total:,}'}", err=True)
 

@@ -54,7 +54,7 @@ class TrainingBars:
         if self._accuracy is not None:
             parts.append(f"accuracy {self._accuracy:.1f} %")
         left = remaining_seconds(self._first, event)
-        return ", ".join(parts if left is None else [*parts, f"{in_words(left)} left"])
+        return ", ".join([*parts, f"{in_words(left)} left"] if left else parts)
 
 
 def remaining_seconds(first: TrainingEvent, now: TrainingEvent) -> float | None:
