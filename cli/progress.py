@@ -25,7 +25,7 @@ _PAUSE = 30.0
 
 
 def progress_lines(label: str, clock: Callable[[], float] = time.monotonic) -> Move:
-    """What prints a line if the last one is 30 s old, and at the end of what took longer. clock: seconds, increasing."""
+    """Prints a line if the last one is 30 s old, and at the end of what took longer. clock: seconds, increasing."""
     began = last = clock()
 
     def update(done: int, total: int, text: str | None = None) -> None:
