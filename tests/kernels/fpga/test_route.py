@@ -89,10 +89,10 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_router() == "Yosys is not installed: pip install 'edgemeta[fpga]'"
 
 
-@pytest.mark.gate("30 s: a network is synthesized, placed and routed")
+@pytest.mark.slow
 def test_a_bitstream_is_made(tmp_path: Path) -> None:
     if missing_router() is not None:
-        pytest.skip("no nextpnr (extra `fpga`)")
+        pytest.skip("nextpnr is not installed: pip install edgemeta[fpga]")
     network = small_network()
     write_build(network, BOARDS[BOARD].target, tmp_path)
     found = make_bitstream(network, BOARD, tmp_path, 50, 1, lambda text: None)

@@ -19,13 +19,22 @@ from edgemeta.toolchain.progress import TrainingEvent
 from edgemeta.toolchain.simulate.eight_bits import in_eight_bits
 from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
 from edgemeta.toolchain.train.boxes.train import BoxResult, BoxWishes, train_boxes
+from edgemeta.toolchain.train.boxes.views import BoxViewSettings
 
 pytestmark = pytest.mark.gate("trains a detector until it finds its squares: half a minute")
 
 LABELS = ("red", "blue")
 SMALL = BoxWishes(size=64, width=0.25, epochs=12)
 RECIPE = BoxRecipe(
-    batch=8, lr=5e-3, warmup_epochs=1, ema=0.9, quantized_epochs=2, evaluate_every=8, least_views=64, small=0.0
+    batch=8,
+    lr=5e-3,
+    warmup_epochs=1,
+    ema=0.9,
+    quantized_epochs=2,
+    evaluate_every=8,
+    least_views=64,
+    small=0.0,
+    views=BoxViewSettings(scale=(0.7, 1.6), in_mosaic=(0.5, 1.3)),  # eight epochs learn few sizes
 )
 
 
