@@ -130,7 +130,7 @@ def broker_and_subscriber(folder: Path, heard: Path) -> Iterator[int]:
     broker = Mosquitto(folder)
     broker.start()
     with heard.open("wb") as lines:
-        listen = ["mosquitto_sub", "-p", str(broker.port), "-q", "1", "-t", "edgemeta/+/clip/frame"]
+        listen = ["mosquitto_sub", "-p", str(broker.port), "-q", "1", "-t", "edgemeta/+/+/frame"]
         subscriber = subprocess.Popen(listen, stdout=lines)
         try:
             yield broker.port

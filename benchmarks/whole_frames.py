@@ -29,12 +29,12 @@ from typing import Any
 
 import yaml
 
+from benchmarks.frame_cost import broker_and_subscriber
 from benchmarks.onnx_graph import to_onnx
 from benchmarks.result_file import write_json, write_markdown
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from reliability.many_cameras import processes
-from rig.broker import Mosquitto
 from rig.service_manager import EDGEMETA
 from rig.waiting import free_port, wait_until
 
@@ -91,22 +91,6 @@ def stream(clip: Path, kind: str) -> Iterator[str]:
         server.wait()
 
 
-@contextmanager
-def broker(folder: Path, heard: Path) -> Iterator[int]:
-    """A broker's port; what is published on any topic `frame` is written to `heard`, a line for each message."""
-    one = Mosquitto(folder)
-    one.start()
-    with heard.open("wb") as lines:
-        listen = ["mosquitto_sub", "-p", str(one.port), "-q", "1", "-t", "edgemeta/+/+/frame"]
-        subscriber = subprocess.Popen(listen, stdout=lines)
-        try:
-            yield one.port
-        finally:
-            subscriber.kill()
-            subscriber.wait()
-            one.stop()
-
-
 def spent(parent: int) -> tuple[float, int]:
     """Seconds of CPU time, and switches of threads that waited, of a process and all below it."""
     nanoseconds = switches = 0
@@ -144,7 +128,7 @@ def measure(command: list[str], heard: Path, seconds: float) -> dict[str, float]
 def run(case: Case, clip: Path, who: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Measure one program on a case once."""
     heard = folder / "heard"
-    with stream(clip, CODECS[case.codec][1]) as address, broker(folder, heard) as port:
+    with stream(clip, CODECS[case.codec][1]) as address, broker_and_subscriber(folder, heard) as port:
         if who == PLAIN:
             program = str(Path(__file__).with_name("plain_camera.py"))
             command = [options.peer, program, address, str(case.onnx), str(port), case.task]
