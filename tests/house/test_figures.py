@@ -93,7 +93,7 @@ def test_cuda_figures(repository: Path, readme: str) -> None:
     share = cost["warp_instructions"] / cost["paper_design"]["warp_instructions"]
     assert f"{share:.3f} of the instructions of the paper's design" in on_one_line(readme)
     assert f"predicts {own['busy']:.0f} µs of busy time" in on_one_line(readme)
-    document = on_one_line((repository / "docs" / "cuda-report.md").read_text("utf-8"))
+    document = on_one_line((repository / "docs" / "kernels.md").read_text("utf-8"))
     assert (
         f"The prediction for ResNet-8 is {own['busy']:.0f} µs busy; "
         f"with eight separate launches {own['plain']:.0f} µs, as a graph {own['graph']:.0f} µs. "

@@ -12,7 +12,7 @@ Sources, by the names used below:
   Sun 2022: Sun et al., "Dissecting tensor cores via microbenchmarks", with the A100.
 
 The numbers of Jia, Mei, Luo and Sun are cited from memory and have not been compared with the papers' tables: until
-then they are assumptions, as the guesses are (docs/cuda-report.md).
+then they are assumptions, as the guesses are (docs/kernels.md).
 """
 
 from collections.abc import Mapping
