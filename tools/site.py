@@ -13,7 +13,11 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
-_LISTS = {"decisions": "Decisions: why it is built this way", "schema": "Schemas of the messages"}
+_LISTS = {
+    "decisions": "Decisions: why it is built this way",
+    "notebook": "Notebook: what was measured and tried; nobody has to know it to use or change the code",
+    "schema": "Schemas of the messages",
+}
 """Title of the list of each folder whose files are linked only from there."""
 
 
