@@ -1,10 +1,6 @@
-"""The max pool of docs/kernels.md, extracted from the page: exact, without errors, its loops as declared."""
+"""The max pool that docs/kernels.md explains: exact, without errors, its loops as declared."""
 
-import importlib.util
-import re
 from pathlib import Path
-from textwrap import dedent
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,32 +14,19 @@ from edgemeta_proof.machine_code.cost import cost
 from tests.conformance.cases import CASES, Case
 from tests.emulation.compiler import EmulationCompiler
 from tests.emulation.executor import Emulator, cached
+from tests.kernels.cuda.walkthrough.launch import candidates
 
 ROWS = [case for case in CASES if case.name.startswith("max-pool-")]
 
 
 @pytest.fixture(scope="module")
-def sources(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """kernels/cuda with the page's folder in it."""
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """kernels/cuda with the example's folder in it."""
     folder = tmp_path_factory.mktemp("cuda")
     for path in SOURCES.iterdir():
         (folder / path.name).symlink_to(path)
-    page = (repository / "docs" / "kernels.md").read_text("utf-8")
-    (folder / "max_pool").mkdir()
-    for language, name in (("cpp", "kernel.cu"), ("python", "launch.py")):
-        (block,) = re.findall(rf"^   ```{language}\n(.*?)^   ```$", page, re.DOTALL | re.MULTILINE)
-        (folder / "max_pool" / name).write_text(dedent(block))
+    (folder / "max_pool").symlink_to(Path(__file__).parent / "walkthrough")
     return folder
-
-
-@pytest.fixture(scope="module")
-def launcher(sources: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("max_pool_launch", sources / "max_pool" / "launch.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Checked:
@@ -60,8 +43,8 @@ class Checked:
 
 
 @pytest.mark.parametrize("case", ROWS, ids=[case.name for case in ROWS])
-def test_its_rows_equal_the_reference(case: Case, sources: Path, launcher: ModuleType) -> None:
-    plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(launcher.candidates, *KERNELS))
+def test_its_rows_equal_the_reference(case: Case, sources: Path) -> None:
+    plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(candidates, *KERNELS))
     emulator = Emulator(plan, 5, images=Checked(sources))
     for name, batch in case.batches():
         np.testing.assert_array_equal(
@@ -72,11 +55,11 @@ def test_its_rows_equal_the_reference(case: Case, sources: Path, launcher: Modul
 @pytest.mark.gate("3 s of processor time")
 @pytest.mark.usefixtures("disassembler")
 def test_its_loops_are_those_of_the_machine_code(
-    sources: Path, launcher: ModuleType, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+    sources: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgemeta.kernels.cuda.compile.compiler.SOURCES", sources)
     for case in ROWS:
-        plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(launcher.candidates, *KERNELS))
+        plan = lower(case.model, ARCHITECTURES["sm_53"], kernels=(candidates, *KERNELS))
         launches = tuple(launch for launch in plan.launches if launch.source.path == "max_pool/kernel.cu")
         total = cost(LaunchPlan(plan.architecture, launches, plan.input, plan.outputs), case.model, compiler)
         assert len(total.launches) == len(launches) >= 1
