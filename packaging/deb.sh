@@ -27,7 +27,7 @@ cp systemd/edgemeta.service "$stage/debian/edgemeta.service"
 cp systemd/edgemeta.sysusers "$stage/edgemeta.conf"
 cp systemd/edgemeta.environment "$stage/environment"
 cp configs/default.yaml "$stage/config.yaml"
-cp docs/{commands,configuration,home-assistant,install,metrics,mqtt,operations,systemd,web}.md "$stage/docs"
+python -m tools.documents docs/{commands,configuration,home-assistant,install,metrics,mqtt,operations,systemd,web}.md --into "$stage/docs"
 python packaging/manpage.py >"$stage/edgemeta.1"
 # The lock includes the extra `signature`, so that signed models work without further packages.
 python packaging/bundle.py "$wheel" --lock packaging/requirements.txt --machine "$machine" --pythons "${pythons[@]}" --into "$stage/bundle"

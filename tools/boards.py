@@ -10,22 +10,19 @@ from edgemeta.cli.doctor.report import DoctorReport
 
 ROOT = Path(__file__).parent.parent
 REPORTS = Path("benchmarks/results/boards")
-FIELDS, COLLECTED, END = "<!-- fields: python -m tools.documents -->", "<!-- boards -->", "<!-- end -->"
+COLLECTED, END = "<!-- boards: python -m tools.documents -->", "<!-- end -->"
 
 
 def replaced(page: str) -> str:
-    """The page with both tables renewed."""
-    for begin, lines in ((FIELDS, fields()), (COLLECTED, collected(ROOT / REPORTS))):
-        before, _, rest = page.partition(begin)
-        page = before + "\n".join((begin, *lines, END)) + rest.partition(END)[2]
-    return page
+    """The page with the table of reports renewed."""
+    before, _, rest = page.partition(COLLECTED)
+    return before + "\n".join((COLLECTED, *collected(ROOT / REPORTS), END)) + rest.partition(END)[2]
 
 
-def fields() -> Iterator[str]:
+def fields() -> str:
     """A row for each field, in the order of the report."""
-    yield from ("| field | what it is |", "|---|---|")
-    for name, text in _rows(DoctorReport):
-        yield f"| `{name}` | {text} |"
+    rows = (f"| `{name}` | {text} |" for name, text in _rows(DoctorReport))
+    return "\n".join(("| field | what it is |", "|---|---|", *rows))
 
 
 def _rows(record: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,36 +1,67 @@
-"""Writes all generated documents, or checks that they are in step with the code.
+"""The generated parts of the documents: tables that pages name by a marker, and the files that are committed.
 
-    python -m tools.documents [--check]
+    python -m tools.documents [--check]                 write what is committed, or check that it is in step
+    python -m tools.documents PAGE... [--into FOLDER]   print pages with their tables, or write them there
 
-These are the tables of layers, keys, options and figures in pages of docs/, and docs/schema. With --check nothing is
-written, and the exit status is 1 where a document differs.
+A line `<!-- table: NAME -->` in a page stands for a table of TABLES; `make docs` puts it into the site. Committed are
+docs/schema, and the measured figures of COMMITTED.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import boards, detector_tables, figures, import_table, json_schema, key_table, layer_table, option_table
+from tools import (
+    boards,
+    detector_tables,
+    figures,
+    import_table,
+    json_schema,
+    key_table,
+    layer_table,
+    message_table,
+    metric_table,
+    option_table,
+)
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
-    "docs/backends.md": layer_table.replaced,
+    "figures": lambda: figures.table(ROOT),
+    "keys": key_table.table,
+    "layers": layer_table.table,
+    "messages": message_table.sections,
+    "metrics": metric_table.table,
+    "networks": import_table.table,
+    "options": option_table.sections,
+    "report": boards.fields,
+    "topics": message_table.topics,
+}
+COMMITTED = {
     "docs/boards.md": boards.replaced,
-    "docs/commands.md": option_table.replaced,
-    "docs/configuration.md": key_table.replaced,
-    "docs/import.md": import_table.replaced,
     "docs/people-vehicles-animals.md": detector_tables.replaced,
 }
+_MARKER = re.compile(r"^<!-- table: ([\w-]+) -->$", re.MULTILINE)
+
+
+def filled(page: str) -> str:
+    """The page with a table for each marker. Raises SystemExit where there is no such table."""
+
+    def table(marker: re.Match[str]) -> str:
+        if marker[1] not in TABLES:
+            raise SystemExit(f"table {marker[1]!r} is unknown, expected {', '.join(TABLES)} (tools/documents.py)")
+        return TABLES[marker[1]]()
+
+    return _MARKER.sub(table, page)
 
 
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
-    """Each generated document of a checkout and its text as it should be. Raises SystemExit as `figures.page`."""
-    for name, replaced in TABLES.items():
+    """Each committed document of a checkout that is generated, and its text as it should be."""
+    for name, replaced in COMMITTED.items():
         yield root / name, replaced((root / name).read_text("utf-8"))
     for name, text in json_schema.files().items():
         yield root / "docs" / "schema" / name, text
-    yield root / figures.PAGE, figures.page(root)
 
 
 def differing(root: Path) -> list[Path]:
@@ -42,10 +73,21 @@ def differing(root: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Write them, or check them."""
+    """Write or check what is committed, or fill pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE")
+    parser.add_argument("--into", type=Path, metavar="FOLDER")
     parser.add_argument("--check", action="store_true")
-    if not parser.parse_args().check:
+    asked = parser.parse_args()
+    for page in asked.pages:
+        text = filled(page.read_text("utf-8"))
+        if asked.into is None:
+            print(text, end="")
+        else:
+            (asked.into / page.name).write_text(text, "utf-8")
+    if asked.pages:
+        return
+    if not asked.check:
         for path, text in documents(ROOT):
             path.write_text(text, "utf-8")
     elif found := differing(ROOT):

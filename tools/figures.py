@@ -13,7 +13,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs/figures.md")
 RESULTS = Path("benchmarks/results")
-BEGIN, END = "<!-- figures: python -m tools.documents -->", "<!-- end -->"
 _LINK = re.compile(r"benchmarks/results/([\w.-]+)\.(?:json|md)\b")
 
 
@@ -91,10 +90,3 @@ def table(root: Path) -> str:
         for each in found.values()
     ]
     return "\n".join(["| claim | program | result | date | processor |", "|---|---|---|---|---|", *rows])
-
-
-def page(root: Path) -> str:
-    """The page with the table as it should be."""
-    before, _, rest = (root / PAGE).read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table(root)}\n{END}{after}"

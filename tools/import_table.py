@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-BEGIN, END = "<!-- networks: python -m tools.documents -->", "<!-- end -->"
 HEAD = (
     "| network | files | what to type | float, from its runtime | integers | import, s |",
     "|---|---|---|---|---|---|",
@@ -14,11 +13,9 @@ HEAD = (
 COMMAND = "edgemeta import FILE --out MODEL"
 
 
-def replaced(page: str) -> str:
-    """The page with the table between its markers as the result files have it."""
-    before, rest = page.split(BEGIN)
-    lines = (f"{before}{BEGIN}", "", *HEAD, *_others(), *_exported(), *_known(), "", END)
-    return "\n".join(lines) + rest.split(END, 1)[1]
+def table() -> str:
+    """The table as the result files have it."""
+    return "\n".join((*HEAD, *_others(), *_exported(), *_known()))
 
 
 def _result(name: str) -> Any:

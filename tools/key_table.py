@@ -11,7 +11,6 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.fields import entries_of, optional_section_of, section_of
 from edgemeta.daemon.config.reloading import Applies, marker
 
-BEGIN, END = "<!-- keys: python -m tools.documents -->", "<!-- end -->"
 PLAIN = {"array": "list", "boolean": "true or false", "null": "null", "object": "mapping", "string": "text"}
 HEAD = ("| key | value | default | applies | meaning |", "|---|---|---|---|---|")
 
@@ -42,12 +41,12 @@ def keys(section: type[BaseModel] = Config, prefix: str = "", inherited: Applies
 
 
 def table() -> str:
-    """Return the table as Markdown, between its marker lines."""
+    """Return the table as Markdown."""
     rows = (
         f"| `{key.name}` | {value(key)} | {default(key)} | {key.applies.value} | {key.field.description} |"
         for key in keys()
     )
-    return "\n".join((BEGIN, *HEAD, *rows, END))
+    return "\n".join((*HEAD, *rows))
 
 
 def value(key: Key) -> str:
@@ -94,9 +93,3 @@ def _bounds(schema: dict[str, Any]) -> str:
         return f", {least:.10g} to {most:.10g}"
     bounds = (("above", above), ("at least", least), ("below", below), ("at most", most))
     return "".join(f", {text} {bound:.10g}" for text, bound in bounds if bound is not None)
-
-
-def replaced(page: str) -> str:
-    """Return a page with the table between its marks renewed."""
-    before, _, rest = page.partition(BEGIN)
-    return before + table() + rest.partition(END)[2]

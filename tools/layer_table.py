@@ -32,8 +32,6 @@ from edgemeta.model.layers import (
 from edgemeta.model.weights import BinaryWeights, FixedWeights
 from edgemeta.plugins.registry import BUILT_IN, load
 
-BEGIN, END = "<!-- layers: python -m tools.documents -->", "<!-- end -->"
-
 _MAP = TensorType((6, 6, 4))
 _HALF = TensorType((3, 3, 4))
 _POINT = TensorType((1, 1, 4))
@@ -100,20 +98,14 @@ def rows() -> Iterator[Row]:
 
 
 def table() -> str:
-    """Return the table as Markdown, between its marker lines."""
+    """Return the table as Markdown."""
     backends = [load(name) for name in BUILT_IN]
     head = f"| layer | {' | '.join(f'`{backend.name}`' for backend in backends)} |"
-    lines = [BEGIN, head, f"|{'---|' * (1 + len(backends))}"]
+    lines = [head, f"|{'---|' * (1 + len(backends))}"]
     for row in rows():
         answers = (backend.supports(row.layer, row.inputs) for backend in backends)
         lines.append(f"| {row.text} | {' | '.join('yes' if reason is None else 'no' for reason in answers)} |")
-    return "\n".join((*lines, END))
-
-
-def replaced(page: str) -> str:
-    """Return a page with the table between its marks renewed."""
-    before, _, rest = page.partition(BEGIN)
-    return before + table() + rest.partition(END)[2]
+    return "\n".join(lines)
 
 
 def _fixed(*shape: int) -> FixedWeights:

@@ -6,7 +6,6 @@ import click
 
 from edgemeta.cli.main import edgemeta
 
-BEGIN, END = "<!-- options: python -m tools.documents -->", "<!-- end -->"
 HEAD = ("| option | meaning | default |", "|---|---|---|")
 
 
@@ -44,9 +43,9 @@ def _cells(option: click.Option) -> tuple[str, str, str]:
 
 
 def sections() -> str:
-    """The options of all commands that have some, between the marker lines."""
+    """The options of all commands that have some."""
     parts = (section(words, command) for words, command in commands() if options_of(command) and words != "classify")
-    return "\n".join((BEGIN, "", *parts, END))
+    return "\n".join(parts)
 
 
 def _name(option: click.Option) -> str:
@@ -81,9 +80,3 @@ def _default(option: click.Option) -> str:
     if option.is_flag or option.default is None or not isinstance(option.default, str | int | float):
         return ""
     return f"`{option.default}`"
-
-
-def replaced(page: str) -> str:
-    """A page with the options between its marks renewed."""
-    before, _, rest = page.partition(BEGIN)
-    return before + sections() + rest.partition(END)[2]

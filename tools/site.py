@@ -1,4 +1,4 @@
-"""What `mkdocs.yml` needs beside MkDocs: lists of two folders, and links to files that are not of the site.
+"""What `mkdocs.yml` needs beside MkDocs: tables, lists of two folders, and links to files that are not of the site.
 
 The documents are read in the repository, too, where a link to a source file leads to it. In the site it leads to the
 file in the repository that `repo_url` names, and is plain text while there is none.
@@ -11,6 +11,8 @@ import re
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from tools.documents import filled
 
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _LISTS = {
@@ -38,7 +40,7 @@ def _title(file: File) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """The page with the links changed that lead out of docs/, or to a folder with a list."""
+    """The page with its tables, and with the links changed that lead out of docs/, or to a folder with a list."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def changed(link: re.Match[str]) -> str:
@@ -56,4 +58,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
             f"[{text}]({config.repo_url.rstrip('/')}/blob/main/{source}{hash_sign}{name})" if config.repo_url else text
         )
 
-    return _LINK.sub(changed, markdown)
+    return _LINK.sub(changed, filled(markdown))

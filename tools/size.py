@@ -1,9 +1,10 @@
-"""Lines of the product by folder against the main branch, and the files that switch on the types of operators.
+"""Lines of the product against the main branch, files that switch on the types of operators, words of documents.
 
     python -m tools.size [--json]
 
 Counted are the lines of all tracked text files of FOLDERS in the working tree; --json lists the switching files. The
-exit status is 1 above PRODUCT_LINES or SWITCHING_FILES: a branch that needs more says why, and raises the constant.
+exit status is 1 above PRODUCT_LINES, SWITCHING_FILES or WORDS: a branch that needs more says why, and raises the
+constant.
 """
 
 import argparse
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
 PRODUCT_LINES = 105_000
 SWITCHING_FILES = 32
+WORDS = 78_000
+"""Of README.md and docs/ as they are committed, decisions and notebook left out."""
 OPERATORS = {
     *("Add", "AveragePool", "BatchNorm", "ChannelShuffle", "Clamp", "Concat", "Conv", "Dense", "Function"),
     *("GlobalAverage", "Lookup", "MaxPool", "Pad", "Pool", "Product", "Relu", "Rescale", "ResizeBilinear", "Slice"),
@@ -100,6 +103,13 @@ def switching(root: Path) -> Iterator[str]:
             yield name
 
 
+def words(root: Path) -> int:
+    """Words of the documents that WORDS bounds."""
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    left_out = {root / "docs" / "decisions", root / "docs" / "notebook"}
+    return sum(len(page.read_text("utf-8").split()) for page in pages if page.parent not in left_out)
+
+
 def report(own: Mapping[str, int], main: Mapping[str, int] | None, files: list[str]) -> Iterator[str]:
     """The lines that are printed."""
     for folder in (*FOLDERS, "product"):
@@ -119,6 +129,9 @@ def main() -> None:
         print(json.dumps({"lines": own, "main": before, "product": sum(own.values()), "switching": files}, indent=2))
     else:
         print("\n".join(report(own, before, files)))
+        print(f"{words(ROOT):,} words of README.md and docs/ without decisions and notebook (at most {WORDS:,})")
+    if (said := words(ROOT)) > WORDS:
+        sys.exit(f"README.md and docs/ have {said:,} words, expected at most {WORDS:,} (tools/size.py)")
     if sum(own.values()) > PRODUCT_LINES:
         sys.exit(f"the product has {sum(own.values()):,} lines, expected at most {PRODUCT_LINES:,} (tools/size.py)")
     if len(files) > SWITCHING_FILES:

@@ -63,6 +63,22 @@ def test_the_index_lists_every_page(repository: Path) -> None:
     assert {page.name for page in docs.glob("*.md")} - listed == {"README.md"}
 
 
+def test_every_page_is_at_most_two_clicks_from_the_index(repository: Path) -> None:
+    """The site lists the files of the folders that are linked as such: decisions, notebook, schema (tools/site.py)."""
+    docs = repository / "docs"
+    listed = {docs / name for name in ("decisions", "notebook")}
+    reached = {docs / "README.md"}
+    for _ in range(2):
+        links = {
+            (page.parent / target).resolve()
+            for page in reached
+            for target in (re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")) if page.is_file() else ())
+        }
+        reached |= {link for link in links if docs in link.parents and link.suffix in ("", ".md")}
+        reached |= {page for folder in listed & reached for page in folder.glob("*.md")}
+    assert set(docs.rglob("*.md")) - reached == set()
+
+
 def test_every_make_target_that_a_document_names_is_in_the_help(repository: Path) -> None:
     """Documents, programs and the gate; in documents a target is named in backticks, or on a line with a comment."""
     targets = set(re.findall(r"^([a-z-]+): .*## ", (repository / "Makefile").read_text("utf-8"), re.MULTILINE))

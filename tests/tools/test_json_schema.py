@@ -1,17 +1,15 @@
-"""docs/schema is what the code generates, AsyncAPI hangs together, docs/mqtt.md names every topic and field."""
+"""docs/schema is what the code generates, and AsyncAPI hangs together."""
 
 import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import BaseModel
 
 from edgemeta.daemon.messages.channels import CHANNELS, Channel
-from edgemeta.daemon.messages.records import Message
 from tools.asyncapi import action_on, document
 from tools.json_schema import files
 
@@ -69,15 +67,6 @@ def test_the_frame_message_in_the_documentation_is_one(repository: Path, page: s
     assert list(json.loads(blocks[0])) == list(schema["properties"]), "and the order is that of real messages"
 
 
-def test_the_documentation_marks_the_optional_fields_of_commands(repository: Path) -> None:
-    text = (repository / "docs" / "mqtt.md").read_text("utf-8")
-    for channel in CHANNELS:
-        if channel.received and channel.message is not None:
-            section = text.partition(f"\n## {channel.message.__name__}\n")[2].partition("\n## ")[0]
-            optional = {name for name, field in channel.message.model_fields.items() if not field.is_required()}
-            assert set(re.findall(r"^\| `(\w+)` \| .+, optional \| .+ \|$", section, re.MULTILINE)) == optional
-
-
 def references(node: Any) -> list[str]:
     if isinstance(node, dict):
         own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
@@ -107,34 +96,3 @@ def test_the_asyncapi_document_has_qos_and_retention_of_each_topic() -> None:
         assert binding["bindingVersion"] == "0.2.0"
     will = whole["servers"]["broker"]["bindings"]["mqtt"]["lastWill"]
     assert will == {"topic": "{base}/{device}/availability", "qos": 1, "message": "offline", "retain": True}
-
-
-def parts(record: type[BaseModel]) -> set[type[BaseModel]]:
-    """The record and every record within it."""
-    return {record}.union(*(records_in(field.annotation) for field in record.model_fields.values()))
-
-
-def records_in(kind: Any) -> set[type[BaseModel]]:
-    """Those of a field's type, as of `list[FoundObject] | None`."""
-    if get_args(kind):
-        return set().union(*map(records_in, get_args(kind)))
-    return parts(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else set()
-
-
-@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
-def test_every_topic_has_a_row_and_every_record_a_table_in_the_documentation(
-    repository: Path, channel: Channel
-) -> None:
-    text = (repository / "docs" / "mqtt.md").read_text()
-    topic = channel.address.replace("{", "<").replace("}", ">")
-    kept = "yes" if channel.kept else "no"
-    assert f"| `{topic}` | {'yes' if channel.retain else 'no'} | `mqtt.qos` | {kept} | {channel.summary} |" in text
-    if channel.message is None:
-        return
-    common_to_all: set[type[BaseModel]] = {Message} if issubclass(channel.message, Message) else set()
-    for record in common_to_all | parts(channel.message):
-        section = text.partition(f"\n## {record.__name__}\n")[2].partition("\n## ")[0]
-        rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", section, re.MULTILINE)
-        common = set(Message.model_fields) if issubclass(record, Message) and record is not Message else set()
-        fields = [(name, field.description) for name, field in record.model_fields.items() if name not in common]
-        assert rows == fields

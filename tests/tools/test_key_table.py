@@ -1,21 +1,14 @@
-"""The table of keys in docs/configuration.md is the one that the records give."""
-
-from pathlib import Path
+"""The table of keys is the one that the records give."""
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.model.zoo import DEFAULT
-from tools.key_table import keys, replaced, table
+from tools.key_table import keys, table
 
 
 def rows() -> dict[str, list[str]]:
     """The cells of each row, by key."""
     cells = [line.strip("| ").split(" | ") for line in table().splitlines() if line.startswith("| `")]
     return {name.strip("`"): rest for name, *rest in cells}
-
-
-def test_the_table_is_written_and_the_rest_of_the_page_left(repository: Path) -> None:
-    page = (repository / "docs" / "configuration.md").read_text("utf-8")
-    assert replaced(page.replace("| `top_k` |", "| `top_n` |")) == page
 
 
 def test_rows_have_values_default_and_when_a_change_applies() -> None:

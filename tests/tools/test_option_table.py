@@ -1,13 +1,12 @@
-"""The options in docs/commands.md are those of the commands."""
+"""The table of options has those of the commands."""
 
 import re
-from pathlib import Path
 
-from tools.option_table import commands, options_of, replaced, sections
+from tools.option_table import commands, options_of, sections
 
 
-def test_every_option_of_every_command_is_in_the_page(repository: Path) -> None:
-    page = (repository / "docs" / "commands.md").read_text("utf-8")
+def test_every_option_of_every_command_has_a_row() -> None:
+    page = sections()
     counted = 0
     for words, command in commands():
         part = page.partition(f"### edgemeta {'predict' if words == 'classify' else words}\n")[2].partition("\n#")[0]
@@ -16,11 +15,6 @@ def test_every_option_of_every_command_is_in_the_page(repository: Path) -> None:
             for name in option.opts:
                 assert re.search(rf"^\| `(.*, )?{re.escape(name)}[ `,]", part, re.MULTILINE), f"{words} {name}"
     assert counted > 70
-
-
-def test_the_options_are_written_and_the_rest_of_the_page_left(repository: Path) -> None:
-    page = (repository / "docs" / "commands.md").read_text("utf-8")
-    assert replaced(page.replace("`--held-out PATH`", "`--held-up PATH`")) == page
 
 
 def test_rows_have_values_meaning_and_default() -> None:

@@ -28,7 +28,9 @@ def small(tmp_path: Path, repository: Path) -> Path:
     (tmp_path / "mkdocs.yml").write_text(CONFIG.replace("HOOK", str(repository / "tools" / "site.py")))
     for folder in ("docs/decisions", "docs/schema"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "docs" / "README.md").write_text("# Small\n\n[why](decisions), [code](../model/graph.py#L3)\n")
+    (tmp_path / "docs" / "README.md").write_text(
+        "# Small\n\n[why](decisions), [code](../model/graph.py#L3)\n\n<!-- table: keys -->\n"
+    )
     (tmp_path / "docs" / "decisions" / "0007-outbox.md").write_text("# 7. Messages wait\n\nIn a file.\n")
     (tmp_path / "docs" / "schema" / "frame.schema.json").write_text(json.dumps({"title": "Frame message"}))
     return tmp_path
@@ -45,6 +47,7 @@ def test_folders_have_lists_and_sources_no_dead_links(small: Path) -> None:
     page = small / "site" / "index.html"
     assert 'href="decisions/index.html">why' in page.read_text("utf-8")
     assert "why</a>, code" in page.read_text("utf-8")
+    assert "<td><code>mqtt.host</code></td>" in page.read_text("utf-8")
     assert '"0007-outbox.html">7: Messages wait' in (small / "site" / "decisions" / "index.html").read_text("utf-8")
     assert '"frame.schema.json">Frame message' in (small / "site" / "schema" / "index.html").read_text("utf-8")
 

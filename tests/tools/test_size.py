@@ -52,3 +52,10 @@ def test_lines_of_tracked_texts_against_main(tmp_path: Path) -> None:
     printed = list(size.report(size.sizes(tmp_path), before, ["cli/a.py"]))
     assert printed[6].split() == ["cli", "5", "+3"]
     assert printed[7].split() == ["product", "15", "+1"]
+
+
+def test_words_of_documents_but_of_decisions_and_notebook(tmp_path: Path) -> None:
+    for name in ("README.md", "docs/a.md", "docs/schema/a.md", "docs/decisions/0001-a.md", "docs/notebook/README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# Two words\n")
+    assert size.words(tmp_path) == 9
