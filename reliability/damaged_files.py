@@ -23,6 +23,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import onnx
 
 from benchmarks.result_file import write_json
 from edgemeta.cli.progress import progress_bar
@@ -162,62 +163,88 @@ def _task_of(path: Path) -> TaskName | None:
     return tasks[zlib.crc32(path.read_bytes()) % len(tasks)]
 
 
-def _onnx(folder: Path) -> tuple[Reader, list[bytes], str]:
-    from benchmarks.topologies import write_topology
-    from edgemeta.toolchain.importer import onnx_weights
+def _read_network(import_file: Callable[[Path], tuple[Any, Any]], out: Path, pixels: tuple[float, float]) -> Reader:
+    """Imports a file as it is and with one of the tasks; its integers become layers, where it has them."""
     from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
     from edgemeta.toolchain.importer.import_network import import_network
     from edgemeta.toolchain.importer.integer_network import integer_network
-    from edgemeta.toolchain.importer.onnx_network import import_onnx
     from edgemeta.toolchain.importer.pixels import Pixels
-    from tests.toolchain.importer import test_families, test_operators, test_qdq
+
+    mean, deviation = pixels
+
+    def read(path: Path) -> None:
+        network, imported = import_file(path)
+        if imported.quantized:
+            integer_network(network, imported, imported.tensors, path)
+        import_network(path, out, Pixels((mean,), (deviation,)), TaskSettings(task=_task_of(path)))
+
+    return read
+
+
+def _onnx(folder: Path) -> tuple[Reader, list[bytes], str]:
+    from benchmarks.topologies import write_topology
+    from edgemeta.toolchain.importer import onnx_weights
+    from edgemeta.toolchain.importer.onnx_network import import_onnx
+    from tests.toolchain.importer import test_operators, test_qdq
 
     files = [write_topology(name, folder, 32) for name in ("shufflenet_v2",)]
-    for name in test_families.DECODED:
-        (folder / name).mkdir()
-        files.append(test_families.written(folder / name, test_families.DECODED[name][0]))
+    files += _detections(folder)
     for number, name in enumerate(sorted(test_operators.CASES)):
-        (folder / str(number)).mkdir()
-        files.append(test_operators.written(test_operators.CASES[name], folder / str(number)))
-    for number, name in enumerate(("Conv", "Gemm", "Mul, swish", "Add, Relu")):
-        (folder / f"q{number}").mkdir()
-        small = test_operators.written(test_qdq.CASES[name], folder / f"q{number}")
-        files += [test_qdq.quantized(small)] * 5
-    out = folder / "out.safetensors"
-
+        files.append(test_operators.written(test_operators.CASES[name], _folder(folder, str(number))))
+    for number, (name, form) in enumerate(QUANTIZED):
+        small = test_operators.written(test_qdq.CASES[name], _folder(folder, f"q{number}"))
+        files += [test_qdq.quantized(small, form=form)] * 3
     usual = onnx_weights.LEAST_FILE, onnx_weights.LEAST_TENSOR
+    read_usual = _read_network(import_onnx, folder / "out.safetensors", (128.0, 60.0))
 
     def read(path: Path) -> None:
         is_large = zlib.crc32(path.read_bytes()) & 1  # half of them as large files are read
         onnx_weights.LEAST_FILE, onnx_weights.LEAST_TENSOR = (0, 64) if is_large else usual
-        network, imported = import_onnx(path)
-        if imported.quantized:
-            integer_network(network, imported, imported.tensors, path)
-        import_network(path, out, Pixels((128.0,), (60.0,)), TaskSettings(task=_task_of(path)))
+        read_usual(path)
 
     return read, [each.read_bytes() for each in files], ".onnx"
 
 
+QUANTIZED = (
+    *((name, "QDQ") for name in ("Conv", "Gemm", "Mul, swish", "Add, Relu", "LayerNormalization, Gather")),
+    *((name, form) for name in ("Attention", "AveragePool", "Conv") for form in ("QDQ", "QOperator")),
+)
+"""Cases of test_qdq that are quantized, and the form."""
+
+
+def _detections(folder: Path) -> list[Path]:
+    """Of each family, with points and masks, one in integers, and one with Ultralytics' metadata."""
+    from tests.toolchain.importer import test_extras, test_families, test_qdq, test_undecoded_families
+
+    writes = [each[0] for each in (*test_families.DECODED.values(), *test_undecoded_families.UNDECODED.values())]
+    writes += [test_extras.pose(4, 1, 0.5), test_extras.retina, test_extras.masked]
+    files = [test_families.written(_folder(folder, f"d{number}"), each) for number, each in enumerate(writes)]
+    center = test_undecoded_families.UNDECODED["CenterNet"][0]
+    files += [test_qdq.quantized(test_families.written(_folder(folder, "center"), center))] * 3
+    described = onnx.load(str(files[0]))
+    said = {"names": "{0: 'cat', 1: 'dog', 2: 'cow'}", "imgsz": "[64, 64]", "task": "detect", "stride": "16"}
+    onnx.helper.set_model_props(described, said | {"kpt_names": "{0: ['nose', 'eye']}"})
+    onnx.save(described, str(folder / "described.onnx"))
+    return [*files, *[folder / "described.onnx"] * 3]
+
+
+def _folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
 def _tflite(folder: Path) -> tuple[Reader, list[bytes], str]:
-    from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
-    from edgemeta.toolchain.importer.import_network import import_network
-    from edgemeta.toolchain.importer.integer_network import integer_network
-    from edgemeta.toolchain.importer.pixels import Pixels
     from edgemeta.toolchain.importer.tflite_network import import_tflite
+    from tests.toolchain.importer.test_stored_names import NAMES, archive
+    from tests.toolchain.importer.test_stored_pixels import metadata, tflite_file
     from tests.toolchain.importer.test_tflite_operators import FLOAT, INT8
     from tests.toolchain.importer.tflite_cases import written, written_int8
 
     contents = [written(case, folder).read_bytes() for case in FLOAT.values()]
     contents += [written_int8(case, folder).read_bytes() for case in INT8.values()]
-    out = folder / "out.safetensors"
-
-    def read(path: Path) -> None:
-        network, imported = import_tflite(path)
-        if imported.quantized:
-            integer_network(network, imported, imported.tensors, path)
-        import_network(path, out, Pixels((131.0,), (50.0,)), TaskSettings(task=_task_of(path)))
-
-    return read, contents, ".tflite"
+    contents += [each + archive(temp_meta__txt=str(NAMES), labels__txt="cat\ndog\n") for each in contents[:5]]
+    contents += [tflite_file(folder, metadata([127.5], [127.5])).read_bytes()] * 5
+    return _read_network(import_tflite, folder / "out.safetensors", (131.0, 50.0)), contents, ".tflite"
 
 
 def _picture(_: Path) -> tuple[Reader, list[bytes], str]:

@@ -194,7 +194,7 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
         case Concat():
             return torch.cat(list(inputs), 1)
         case Upsample():
-            size = [length * factor for length, factor in zip(x.shape[2:], layer.factor, strict=True)]
+            size = [int(length) * factor for length, factor in zip(x.shape[2:], layer.factor, strict=True)]
             return functional.interpolate(x, size, mode="nearest-exact")
         case Moving():
             moved: Tensor = layer.move(x.permute(0, 2, 3, 1), fill=0.0)
@@ -253,7 +253,7 @@ def _resized(x: Tensor, layer: ResizeBilinear, axis: int) -> Tensor:
     places = bilinear_places(int(x.shape[axis]), layer.output.shape[axis - 2], layer.coordinates)
     lower = np.array([floor(place) for place in places])
     share = np.array([float(place - floor(place)) for place in places])
-    return between(x, axis, lower, np.minimum(lower + 1, x.shape[axis] - 1), (1 - share, share))
+    return between(x, axis, lower, np.minimum(lower + 1, int(x.shape[axis]) - 1), (1 - share, share))
 
 
 def _convolution(layer: Conv[Float32]) -> nn.Conv2d:

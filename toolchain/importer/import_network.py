@@ -80,9 +80,14 @@ def import_network(
         if usual is not None and network.input_shape[1] == 1 and len(usual.mean) == 1:
             usual = replace(usual, colour="gray")
         one_channel = Pixels(colour="gray") if network.input_shape[1] == 1 else Pixels()
-        pixels = replace(usual or one_channel, **pixels)
-        if usual is not None:
+        stated = {} if imported.quantized else _stated(network, pixels)
+        pixels = replace(usual or one_channel, **stated, **pixels)
+        if stated:
+            notes = (*notes, f"pixels, as the file says: {pixels.text()}")
+        elif usual is not None:
             notes = (*notes, f"pixels, as usual for the family where no option says otherwise: {pixels.text()}")
+        if not imported.quantized and usual is None and is_open and "mean" not in stated and not scales_pixels(network):
+            notes = (*notes, "pixels are taken as they are, 0 to 255: nothing says otherwise but --mean and --std can")
     if not imported.quantized:
         network = replace(network, constants={})  # the layers have them
     _check_pixels(path, pixels, network.input_shape[1])
@@ -151,6 +156,19 @@ def _read(
     said = network.stored.contradictions((sides[0], sides[1]), found.task, max(strides, default=None))
     found = replace(found, notes=(*found.notes, *said))
     return network, imported, found, heads.family.pixels if heads else None
+
+
+def _stated(network: Network, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file says of its pixels and the user does not, as far as it fits the channels."""
+    channels, said = network.input_shape[1], dict(network.stored.pixels)
+    if {"mean", "deviation"} & set(given) or any(len(said.get(key, "1")) not in (1, channels) for key in _NUMBERS):
+        said = {key: value for key, value in said.items() if key not in _NUMBERS}
+    if "colour" in given or len(channels_of(said.get("colour", "rgb"))) != channels:
+        said.pop("colour", None)
+    return said
+
+
+_NUMBERS = ("mean", "deviation")
 
 
 def _stride(level: Level, width: int) -> float:

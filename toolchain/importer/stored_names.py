@@ -1,7 +1,7 @@
-"""What exporters write into a file beside its network: names of its labels and points, task, stride, size of its image.
+"""What exporters write into a file beside its network: names of labels and points, task, stride, size and pixels.
 
 Ultralytics writes them as ONNX's metadata, and into an archive behind a TFLite network; TFLite Support writes a list of
-labels into such an archive.
+labels into such an archive. Of the keys that ONNX itself defines those of pixels are read (its docs/MetadataProps.md).
 """
 
 import ast
@@ -11,7 +11,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgemeta.model.tasks import (
@@ -37,7 +37,7 @@ _DAMAGED = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError
 class StoredNames:
     """labels, points: () where the file has none. The others are None where it does not say.
 
-    size: H, W. task: Ultralytics' name of it. stride: of the coarsest grid, in pixels.
+    size: H, W. task: Ultralytics' name of it. stride: of the coarsest grid, in pixels. pixels: fields of Pixels.
     """
 
     labels: tuple[str, ...] = ()
@@ -45,6 +45,7 @@ class StoredNames:
     task: str | None = None
     stride: int | None = None
     points: tuple[str, ...] = ()
+    pixels: Mapping[str, Any] = field(default_factory=dict)
 
     def contradictions(self, size: tuple[int, int], task: Task, stride: float | None) -> Iterator[str]:
         """What it says that is not so, as notes; the network counts. stride: of the coarsest grid of a detection."""
@@ -66,6 +67,14 @@ _TASKS: Mapping[str, tuple[type, ...]] = {
     "segment": (Detection, Segmentation),
     "pose": (Detection,),
 }
+_COLOURS: Mapping[Any, dict[str, Any]] = {
+    f"{name.capitalize()}8": {"colour": name} for name in ("gray", "rgb", "bgr", "rgba", "bgra")
+}
+_RANGES: Mapping[Any, dict[str, Any]] = {
+    "NominalRange_0_255": {"mean": (0.0,), "deviation": (1.0,)},
+    "Normalized_0_1": {"mean": (0.0,), "deviation": (255.0,)},
+    "Normalized_1_1": {"mean": (127.5,), "deviation": (127.5,)},
+}
 TURNED = "obb"
 """Ultralytics' task of boxes with an angle."""
 
@@ -80,6 +89,8 @@ def of_metadata(values: Mapping[str, Any]) -> StoredNames:
         task if isinstance(task, str) and task in (*_TASKS, TURNED) else None,
         stride if isinstance(stride, int) and 1 <= stride <= MAX_STRIDE else None,
         _labels(next(iter(points.values()), None) if isinstance(points, dict) else points),
+        _COLOURS.get(values.get("Image.BitmapPixelFormat"), {})
+        | _RANGES.get(values.get("Image.NominalPixelRange"), {}),
     )
 
 

@@ -19,6 +19,7 @@ from edgemeta.toolchain.errors import ImportedFileError, MissingExtraError
 from edgemeta.toolchain.importer.network import SIXTEEN_BITS, Array, ImageShape, Network, Node, Order, Quantization
 from edgemeta.toolchain.importer.patterns import with_patterns
 from edgemeta.toolchain.importer.stored_names import of_archive
+from edgemeta.toolchain.importer.tflite_metadata import METADATA, stored_pixels
 from edgemeta.toolchain.importer.tflite_patterns import with_dilations, with_shapes_known
 from edgemeta.toolchain.importer.tflite_sparse import dense
 
@@ -84,7 +85,7 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
                 f"{path}: is compiled for an accelerator (custom operator {made_for}), its layers in that one's code: "
                 "import the .tflite file that was given to the compiler"
             )
-        network = replace(reader.network(path.stem), stored=of_archive(data))
+        network = replace(reader.network(path.stem), stored=replace(of_archive(data), pixels=reader.pixels()))
         network = network if network.quantization else with_patterns(network)
     except ImportedFileError:
         raise
@@ -142,6 +143,13 @@ class _Reader:
         count = self._length(self.model.OperatorCodesLength(), "operator codes", MAX_OPERATIONS)
         custom = [_custom(self.model.OperatorCodes(number)) for number in range(count)]
         return next((name for name in custom if name in ACCELERATORS), "")
+
+    def pixels(self) -> dict[str, tuple[float, ...]]:
+        """What the metadata says of them."""
+        count = self._length(self.model.MetadataLength(), "metadata", MAX_OPERATIONS)
+        entries = (self.model.Metadata(number) for number in range(count))
+        texts = [self._buffer(each) for each in entries if each.Name() == METADATA]
+        return stored_pixels(bytes(texts[0].DataAsNumpy())) if texts and texts[0].DataLength() else {}
 
     def network(self, name: str) -> Network:
         """All of it."""

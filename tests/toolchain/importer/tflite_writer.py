@@ -56,9 +56,9 @@ class TfliteNet:
         self.operations.append((op, inputs, results, options, attributes))
         return results[0]
 
-    def write(self, path: Path, image: int, outputs: list[int]) -> Path:
+    def write(self, path: Path, image: int, outputs: list[int], metadata: bytes = b"") -> Path:
         build = flatbuffers.Builder(1024)
-        buffers = [self._buffer(build, None)]
+        buffers = [self._buffer(build, np.frombuffer(metadata, np.uint8) if metadata else None)]
         tensors = []
         for name, shape, kind, values, scale in self.tensors:
             buffers.append(self._buffer(build, values))
@@ -67,12 +67,14 @@ class TfliteNet:
         operations = [self._operation(build, i, *each) for i, each in enumerate(self.operations)]
         graph = self._graph(build, tensors, operations, image, outputs)
         graphs, tables = _offsets(build, [graph]), _offsets(build, buffers)
+        entries = _offsets(build, [self._metadata(build)] if metadata else [])
         codes_vector = _offsets(build, codes)
         tflite.ModelStart(build)
         tflite.ModelAddVersion(build, 3)
         tflite.ModelAddOperatorCodes(build, codes_vector)
         tflite.ModelAddSubgraphs(build, graphs)
         tflite.ModelAddBuffers(build, tables)
+        tflite.ModelAddMetadata(build, entries)
         build.Finish(tflite.ModelEnd(build), file_identifier=b"TFL3")
         path.write_bytes(bytes(build.Output()))
         return path
@@ -83,6 +85,14 @@ class TfliteNet:
         if data is not None:
             tflite.BufferAddData(build, data)
         return int(tflite.BufferEnd(build))
+
+    def _metadata(self, build: Any) -> int:
+        """Which the first buffer holds."""
+        title = build.CreateString("TFLITE_METADATA")
+        tflite.MetadataStart(build)
+        tflite.MetadataAddName(build, title)
+        tflite.MetadataAddBuffer(build, 0)
+        return int(tflite.MetadataEnd(build))
 
     def _tensor(
         self, build: Any, name: str, shape: tuple[int, ...], kind: int, buffer: int, scale: Scale | None
