@@ -84,10 +84,10 @@ def bench(
 ) -> None:
     """Time one image from input tensor to logits, in microseconds, after a warm-up.
 
-    The backends cpu, neon and cuda also name the form of each step (docs/low-bits.md). With --layers a table has each
-    form that a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the least
-    time measured. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself, on
-    one thread; `bytes` are those of the weights in memory.
+    The backends cpu, neon and cuda also name the form of each step (docs/cpu-kernels.md). With --layers a table has
+    each form that a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the
+    least time measured. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself,
+    on one thread; `bytes` are those of the weights in memory.
 
     \b
     Examples:

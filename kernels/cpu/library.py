@@ -21,7 +21,7 @@ ISA_NAMES = ("auto", "portable", *X86_ISAS, *ARM_ISAS)
 """Instruction sets by their number in the library."""
 
 FORMS = ("fastest", "plain", "packed", "bytes", "planes", "winograd")
-"""Forms of a convolution (docs/low-bits.md) by their number in the library."""
+"""Forms of a convolution (docs/cpu-kernels.md) by their number in the library."""
 
 _ERROR_BYTES = 256
 

@@ -26,7 +26,7 @@ enum {
   EM_I8MM = 7
 };
 
-// What a plan says of convolutions: their form (docs/low-bits.md), EM_FASTEST for the planner's choice; and their
+// What a plan says of convolutions: their form (docs/cpu-kernels.md), EM_FASTEST for the planner's choice; and their
 // requantization, EM_RAW for the int32 accumulator, EM_MULTIPLIER for layers.Multiplier, EM_TABLE for
 // layers.ShiftTable.
 enum { EM_FASTEST = 0, EM_PLAIN = 1, EM_PACKED = 2, EM_BYTES = 3, EM_PLANES = 4, EM_WINOGRAD = 5 };

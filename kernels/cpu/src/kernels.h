@@ -11,7 +11,7 @@
 namespace edgemeta {
 
 // Measured times of the forms of a convolution, for 32 inputs by 16 output channels, in units of this instruction set
-// (docs/low-bits.md).
+// (docs/cpu-kernels.md).
 struct FormCosts {
   double plain;                   // of a pixel, Kernels::conv
   double plane_pair, plane_cut;   // of a pixel and a pair of planes; of cutting a plane from 32 inputs, all channels
