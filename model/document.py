@@ -97,15 +97,19 @@ def hints_of(record: type[Any]) -> Mapping[str, Any]:
     return {each.name: hints[each.name] for each in dataclasses.fields(record) if each.name != "digest"}
 
 
-_HINTS: Mapping[type, Mapping[str, Any]] = {
-    record: hints_of(record)
-    for record in (*KINDS.values(), DetectionLevel, Model, Preprocessing, Rejection, SelfTest, TensorType)
-}
+_PARTS = (DetectionLevel, Model, Preprocessing, Rejection, SelfTest, TensorType)
+_HINTS: Mapping[type, Mapping[str, Any]] = {record: hints_of(record) for record in (*KINDS.values(), *_PARTS)}
 """Type hints of the fields in a file."""
 _SCALARS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 _ARRAY = (np.ndarray, get_origin(NDArray[Any]))
 """Origin of an array's type hint: NumPy's class, or since NumPy 2.5 its alias NDArray."""
+
+
+def records() -> Mapping[str, type[Any]]:
+    """All records of a file: by "kind", or by the class's name where only one is possible."""
+    return {**KINDS, **{part.__name__: part for part in _PARTS}}
+
 
 Tensors = dict[str, NDArray[Any]]
 """Arrays [...] of a model by their names in its file."""

@@ -51,7 +51,7 @@ def version_of(root: Path) -> str:
 
 
 def check_source(root: Path, version: str, rehearse: bool) -> str:
-    """The commit. Raises ReleaseError where the tree is not that of a commit, or the change log lacks the version."""
+    """The commit. Raises ReleaseError where the tree is not that of a commit, or lacks what a version needs."""
     changed = run(["git", "status", "--porcelain"], root)
     if changed:
         raise ReleaseError(f"{root}: {changed.splitlines()[0].strip()} is not committed, expected a clean checkout")
@@ -59,6 +59,8 @@ def check_source(root: Path, version: str, rehearse: bool) -> str:
         raise ReleaseError(
             f"{root / 'CHANGELOG.md'}: no section '## {version}', expected one for the version to release"
         )
+    if not rehearse and f'"version": "{version}"' not in (root / "docs/stable.json").read_text():
+        raise ReleaseError(f"docs/stable.json: not of {version}, expected `python -m tools.promise --write` before it")
     return run(["git", "rev-parse", "HEAD"], root)
 
 

@@ -17,6 +17,9 @@ from edgemeta.plugins.api import Backend, BackendError, Probe
 GROUP = "edgemeta.backends"
 """Entry-point group: each entry `name = "module:attribute"` refers to one Backend."""
 
+REQUIRED = ("name", "probe", "compile")
+"""What the object of an entry point must have; `supports` came later."""
+
 AUTO = "auto"
 
 BUILT_IN = {
@@ -98,7 +101,7 @@ def _entries(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 def _checked(name: str, candidate: object) -> Backend:
     """Raise BackendError unless the object of an entry point has the attributes of a Backend."""
-    missing = [part for part in ("name", "probe", "compile") if not hasattr(candidate, part)]
+    missing = [part for part in REQUIRED if not hasattr(candidate, part)]
     if missing:
         raise BackendError(f"backend {name}: the object of its entry point has no {', '.join(missing)}")
     backend: Backend = candidate  # type: ignore[assignment]  # the attributes of the protocol were just checked

@@ -22,11 +22,18 @@ def checkout(tmp_path: Path) -> Path:
     """A repository of one commit: version 1.2.3, not in the change log."""
     (tmp_path / "src/edgemeta").mkdir(parents=True)
     (tmp_path / "src/edgemeta/__init__.py").write_text('__version__ = "1.2.3"\n')
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
-    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.invalid"]
-    for words in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message", "first"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    commit(tmp_path, "CHANGELOG.md", "# Changelog\n\n## Unreleased\n")
     return tmp_path
+
+
+def commit(folder: Path, name: str, content: str) -> None:
+    """Write a file, and commit everything."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(content)
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.invalid"]
+    for words in (["add", "."], [*who, "commit", "--quiet", "--message", name]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
 
 
 def files(folder: Path, **contents: str) -> dict[str, Path]:
@@ -47,6 +54,15 @@ def test_a_version_without_a_section_is_only_rehearsed(release: ModuleType, chec
     with pytest.raises(release.ReleaseError, match=r"no section '## 1.2.3'"):
         release.check_source(checkout, "1.2.3", rehearse=False)
     assert len(release.check_source(checkout, "1.2.3", rehearse=True)) == 40
+
+
+def test_a_version_whose_promise_is_not_written_is_only_rehearsed(release: ModuleType, checkout: Path) -> None:
+    commit(checkout, "CHANGELOG.md", "# Changelog\n\n## 1.2.3\n")
+    commit(checkout, "docs/stable.json", '{\n "version": "1.2.2"\n}\n')
+    with pytest.raises(release.ReleaseError, match=r"docs/stable.json: not of 1\.2\.3, expected"):
+        release.check_source(checkout, "1.2.3", rehearse=False)
+    commit(checkout, "docs/stable.json", '{\n "version": "1.2.3"\n}\n')
+    assert len(release.check_source(checkout, "1.2.3", rehearse=False)) == 40
 
 
 def test_builds_that_differ_end_it(release: ModuleType, tmp_path: Path) -> None:
