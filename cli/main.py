@@ -16,6 +16,7 @@ _VERBS = {
     "check": "edgemeta.cli.service:check",
     "classify": "edgemeta.cli.predict:classify",
     "collect": "edgemeta.cli.collecting:collect",
+    "config": "edgemeta.cli.migrating:config",
     "demo": "edgemeta.cli.demo:demo",
     "doctor": "edgemeta.cli.doctor.command:doctor",
     "eval": "edgemeta.cli.measure:evaluate",

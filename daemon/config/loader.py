@@ -90,12 +90,16 @@ class ConfigError(EdgemetaError):
 
 
 class ConfigFile(Generic[Record]):
-    """A parsed YAML file of a record, such as Config. It is kept as YAML nodes, which have the line of every key."""
+    """A parsed YAML file of a record, such as Config. It is kept as YAML nodes, which have the line of every key.
 
-    def __init__(self, path: Path, record: type[Record]) -> None:
+    text: its content where that is not to be read from the file.
+    """
+
+    def __init__(self, path: Path, record: type[Record], text: str | None = None) -> None:
         self.path = path
+        self.text = _read(path) if text is None else text
         self._record = record
-        self._root, self._data = _parse(path, _read(path))
+        self._root, self._data = _parse(path, self.text)
 
     def validate(self) -> tuple[Record | None, list[Problem]]:
         """Validate every key. Without problems the record is complete.

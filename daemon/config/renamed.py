@@ -1,8 +1,31 @@
-"""Former names of config keys. A config that uses one gets an error that names the new key."""
+"""Former names of config keys. A config that uses one gets an error that names the new key, or is migrated."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-RENAMED = {
+
+@dataclass(frozen=True)
+class Step:
+    """What a version renamed: former dotted key to its new one; `*` is a camera's name. removed: what did nothing."""
+
+    version: str
+    renamed: Mapping[str, str]
+    removed: frozenset[str] = frozenset()
+
+    def new_of(self, path: Sequence[str]) -> Iterator[str | None]:
+        """The new dotted name of a former key, or None of a removed one; nothing for any other key."""
+        steps = list(path)
+        camera = steps[1] if steps[0] == "cameras" and len(steps) > 2 else None
+        if camera is not None:
+            steps[1] = "*"
+        name = ".".join(steps)
+        if name in self.renamed:
+            yield self.renamed[name] if camera is None else self.renamed[name].replace("*", camera, 1)
+        elif name in self.removed:
+            yield None
+
+
+_NAMES_OF_1_0 = {
     "swap.watch": "watch_files",
     "swap.shadow": "swap.shadow_frames",
     "swap.agree": "swap.min_agreement",
@@ -51,14 +74,12 @@ RENAMED = {
     "web.picture_rate": "web.max_fps",
     "stats.period": "stats.interval",
 }
-"""Former dotted key to its new one; `*` is a camera's name. Can be emptied with the first release after 1.0."""
+
+STEPS = (Step("1.0", _NAMES_OF_1_0, removed=frozenset({"mqtt.queue"})),)
+"""All steps, the oldest first."""
 
 
 def new_name(path: Sequence[str | int]) -> str | None:
     """Return the new dotted name of a former key, None for any other key."""
-    steps = [str(step) for step in path]
-    if steps[:1] != ["cameras"] or len(steps) < 3:
-        return RENAMED.get(".".join(steps))
-    camera, steps[1] = steps[1], "*"
-    new = RENAMED.get(".".join(steps))
-    return new and new.replace("*", camera, 1)
+    names = (new for step in STEPS for new in step.new_of([str(each) for each in path]))
+    return next(names, None)

@@ -8,8 +8,10 @@ import yaml
 
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.loader import ConfigFile
-from edgemeta.daemon.config.renamed import RENAMED
+from edgemeta.daemon.config.renamed import STEPS
 from tools.key_table import keys
+
+RENAMED = {former: new for step in STEPS for former, new in step.renamed.items()}
 
 
 def nested(path: list[str], value: object) -> dict[str, Any]:
