@@ -1,12 +1,12 @@
 r"""A detector of a user's own pictures, by `edgemeta train`; writes results/own_detector.{json,md}.
 
-    python benchmarks/own_detector.py --data FOLDER --start people-vehicles-animals-float.safetensors --keep
+    python benchmarks/own_detector.py --data FOLDER --start people-vehicles-animals --keep
 
 FOLDER is that of docs/test-data.md, of which detection/gate_states.npz is used: 47 pictures of one camera, with boxes
 of cars and of a car park's barrier, open and closed. A fixed third is held out, and only measured. Commands, with this
 program's --epochs and --threads:
 
-    edgemeta train --task detection --data own.npz --start FLOAT --epochs N --quantized-epochs 0 --folder run \
+    edgemeta train --task detection --data own.npz --start MODEL --epochs N --quantized-epochs 0 --folder run \
         --out own-float.safetensors
     edgemeta quantize own-float.safetensors --calibrate own.npz --test run/validation.npz --out own.safetensors
     edgemeta eval own.safetensors --data third.npz
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from benchmarks.result_file import write_json, write_markdown
 
-COMMAND = "python benchmarks/own_detector.py --data FOLDER --start people-vehicles-animals-float.safetensors --keep"
+COMMAND = "python benchmarks/own_detector.py --data FOLDER --start people-vehicles-animals --keep"
 GOAL, MINUTES = 70.0, 20.0
 """mAP50 in percent, and the minutes on two cores in which it is to be reached."""
 SEED = 40
@@ -43,7 +43,7 @@ def main() -> None:
     """Train, quantize, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the test data")
-    parser.add_argument("--start", required=True, help="float model whose weights are the first ones")
+    parser.add_argument("--start", default="people-vehicles-animals", help="model whose weights are the first ones")
     parser.add_argument("--epochs", type=int, default=40, help="of the training")
     parser.add_argument("--threads", type=int, default=1, help="of the training")
     parser.add_argument("--folder", type=Path, help="folder for what is made")

@@ -57,7 +57,8 @@ _path = click.Path(path_type=Path)
     "--start",
     metavar="FLOAT",
     shell_complete=float_model_names,
-    help="Float model, a file or a shipped name, whose weights are the first ones; its network is trained.",
+    help="Float model, a file or a shipped name, whose weights are the first ones; its network is trained. Of a "
+    "detector also an integer model.",
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes over the pictures.  [default: 100]")
 @click.option(

@@ -105,21 +105,28 @@ def crop_rectangle(
 
 
 def content_rectangle(frame: tuple[int, int], target: tuple[int, int], preprocessing: Preprocessing) -> Rectangle:
-    """Region of the target (h, w) that shows a frame (H, W): the whole target, for a letterbox a part of it.
+    """Region of the target (h, w) that shows a frame (H, W): the whole target, or what `letterbox` says."""
+    if preprocessing.crop != "letterbox":
+        return Rectangle(0, 0, *target)
+    return letterbox(frame, target, preprocessing.align)
 
-    A letterbox is as large as the target on one axis: where H w < W h it is w columns of max(1, floor(H w / W + 1/2))
-    rows, otherwise h rows of max(1, floor(W h / H + 1/2)) columns. It begins at (0, 0) with `align` "corner"; with
-    "center" an odd rest leaves the greater margin right or below.
+
+def letterbox(
+    frame: tuple[int, int], target: tuple[int, int], align: Literal["center", "corner"] = "center"
+) -> Rectangle:
+    """Region of the target (h, w) that shows a frame (H, W) with its aspect ratio.
+
+    It is as large as the target on one axis: where H w < W h it is w columns of max(1, floor(H w / W + 1/2)) rows,
+    otherwise h rows of max(1, floor(W h / H + 1/2)) columns. It begins at (0, 0) with `align` "corner"; with "center"
+    an odd rest leaves the greater margin right or below.
     """
     frame_height, frame_width = frame
     height, width = target
-    if preprocessing.crop != "letterbox":
-        return Rectangle(0, 0, height, width)
     if frame_width * height > frame_height * width:
         rows, columns = max(1, (2 * frame_height * width + frame_width) // (2 * frame_width)), width
     else:
         rows, columns = height, max(1, (2 * frame_width * height + frame_height) // (2 * frame_height))
-    if preprocessing.align == "corner":
+    if align == "corner":
         return Rectangle(0, 0, rows, columns)
     return Rectangle((height - rows) // 2, (width - columns) // 2, rows, columns)
 

@@ -111,11 +111,16 @@ class TorchNetwork(nn.Module):
 
 
 def load_weights(network: TorchNetwork, model: FloatModel, source: str, own: tuple[str, ...] = ("fc",)) -> None:
-    """Set the network's weights to those of a float model of the same layers; `own` layers stay if its classes differ.
+    """Set the network's weights to those of a float model of the same layers: `load_state` of its state."""
+    load_state(network, TorchNetwork(model).state_dict(), source, own)
+
+
+def load_state(network: TorchNetwork, given: Mapping[str, Tensor], source: str, own: tuple[str, ...]) -> None:
+    """Set the network's state; `own` layers stay if their classes differ.
 
     Raises ModelError with `source` and the first layer that is missing or has another shape.
     """
-    given, state = TorchNetwork(model).state_dict(), network.state_dict()
+    state = network.state_dict()
     for name, mine in state.items():
         if name not in given:
             raise ModelError(f"{source}: has no {name}, expected the layers of the network to train")

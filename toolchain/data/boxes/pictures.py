@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemeta.model.preprocess import letterbox
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.split import choose
 from edgemeta.toolchain.errors import DataError
@@ -122,9 +123,7 @@ class ReadPictures:
         boxes = []
         for target, each in zip(x, self.pictures, strict=True):
             height, width = each.pixels.shape[:2]
-            factor = size / max(height, width)
-            rows, columns = max(1, round(height * factor)), max(1, round(width * factor))
-            top, left = (size - rows) // 2, (size - columns) // 2
+            top, left, rows, columns = astuple(letterbox((height, width), (size, size)))
             target[top : top + rows, left : left + columns] = scaled(each.pixels, columns, rows)
             shift = np.array([left, top] * 2, np.float32)
             boxes.append(each.boxes * np.array([columns / width, rows / height] * 2, np.float32) + shift)
@@ -158,9 +157,10 @@ def scaled(pixels: Pixels, columns: int, rows: int) -> Pixels:
 def _read(picture: BoxedPicture, side: int) -> ReadPicture:
     pixels = picture.read()
     height, width = pixels.shape[:2]
-    factor = min(1.0, side / max(height, width))
-    rows, columns = max(1, round(height * factor)), max(1, round(width * factor))
-    if factor < 1.0:
+    rows, columns = height, width
+    if max(height, width) > side:
+        shown = letterbox((height, width), (side, side))
+        rows, columns = shown.height, shown.width
         pixels = scaled(pixels, columns, rows)
     given = picture.boxes * np.array([width, height] * 2, np.float32) if picture.relative else picture.boxes
     boxes = np.clip(given, 0, np.array([width, height] * 2, np.float32))

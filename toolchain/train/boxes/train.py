@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemeta.model.callbacks import Report
-from edgemeta.model.float_file import load_float_model, save_float_model
+from edgemeta.model.float_file import save_float_model
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
 from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_without_boxes
@@ -36,9 +36,9 @@ class BoxWishes:
     """What a user wants.
 
     size: side of the square input in pixels, a multiple of 32. width: factor on all channels. device: "cpu" or "cuda",
-    which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: float model of `train
-    --task detection` whose weights are the first ones. teacher: float model of a detection that teaches as well.
-    unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are left out.
+    which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: model of `train --task
+    detection`, float or integer, whose weights are the first ones. teacher: float model of a detection that teaches as
+    well. unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are left out.
     licences: YAML file with the licence of each source.
     """
 
@@ -192,9 +192,9 @@ class _Run:
         """Train, or continue."""
         import torch
 
-        from edgemeta.toolchain.torch_network import load_weights
         from edgemeta.toolchain.train.boxes.network import grid_network
         from edgemeta.toolchain.train.boxes.run import BoxRun
+        from edgemeta.toolchain.train.boxes.start import load_start
         from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
         from edgemeta.toolchain.train.boxes.views import FILL
         from edgemeta.toolchain.train.checkpoint import RunIdentity
@@ -208,8 +208,7 @@ class _Run:
         torch.manual_seed(self.recipe.seed)
         network = grid_network(self.design, labels)
         if self.wishes.start is not None:
-            heads = tuple(name for name in network.outputs if name.startswith("classes"))
-            load_weights(network, load_float_model(find(str(self.wishes.start))), str(self.wishes.start), heads)
+            load_start(network, str(self.wishes.start), training)
         teacher = None if self.wishes.teacher is None else BoxTeacher(self.wishes.teacher, labels, self.wishes.device)
         identity = RunIdentity(self.digest, f"{training.sha256} {validation.sha256()}")
         fixed = self.recipe, training, validation, teacher, self.folder, identity, reporter, rounded
@@ -221,6 +220,7 @@ class _Run:
 
         from edgemeta.toolchain.train.boxes.report import save_report
         from edgemeta.toolchain.train.boxes.run import WatchedBoxes
+        from edgemeta.toolchain.train.boxes.start import read_start
         from edgemeta.toolchain.train.boxes.views import FILL
 
         provenance: dict[str, object] = {
@@ -238,7 +238,7 @@ class _Run:
         for part in ("start", "teacher"):
             path = getattr(self.wishes, part)
             if path is not None:
-                provenance[part] = {"name": load_float_model(find(str(path))).name, "sha256": _digest(path)}
+                provenance[part] = {"name": read_start(str(path)).name, "sha256": _digest(path)}
         model = trained.network.written(name=name, provenance=provenance, crop="letterbox", fill=(FILL,))
         figures, found = {}, {}
         for part, images in self.measured.items():
