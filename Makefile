@@ -67,7 +67,7 @@ check: $(VENV)/.installed-demo,test,check   ## lint and type-check
 	$(BIN)/python -m tools.size
 
 docs: $(VENV)/.installed-docs   ## build the site of docs/ into build/site; a dead link or a page in no menu is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 size:            ## lines of the product by folder against the main branch, files that switch on types of operators
 	$(PYTHON) -m tools.size

@@ -28,6 +28,7 @@ from tools import (
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
+    "families": import_table.families,
     "figures": lambda: figures.table(ROOT),
     "keys": key_table.table,
     "layers": layer_table.table,

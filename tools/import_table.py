@@ -1,9 +1,11 @@
-"""The table of networks in docs/import.md: what to type for each, and what comes of it, from result files."""
+"""Two tables of what is imported: networks, what to type and what comes of it, from result files; families."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from edgemeta.toolchain.importer.heads.families import FAMILIES
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 HEAD = (
@@ -16,6 +18,16 @@ COMMAND = "edgemeta import FILE --out MODEL"
 def table() -> str:
     """The table as the result files have it."""
     return "\n".join((*HEAD, *_others(), *_exported(), *_known()))
+
+
+def families() -> str:
+    """The families of detections that are recognized, as docs/detection.md has them."""
+    rows = (f"| {each.name} | {each.ends} | `{each.formula.decoding}` | `{each.pixels.text()}` |" for each in FAMILIES)
+    head = (
+        "| family | convolutions of each grid | decoding | image, unless options say otherwise |",
+        "|---|---|---|---|",
+    )
+    return "\n".join((*head, *rows))
 
 
 def _result(name: str) -> Any:

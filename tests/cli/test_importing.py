@@ -78,7 +78,7 @@ def test_the_commands_of_the_page_run(
     edgemeta: Callable[..., Any], repository: Path, shared_data: Path, tmp_path: Path
 ) -> None:
     page = (repository / "docs" / "detection.md").read_text("utf-8")
-    (tmp_path / "ssd.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    (tmp_path / "ssd.yaml").write_text(page.split("`ssd.yaml`:\n\n```yaml\n")[1].split("```")[0])
     shutil.copy(shared_data / "networks" / "yolox_nano.onnx", tmp_path)
     for topology, name in (("yolo_v8n", "yolov8n"), ("yolo_v3_tiny", "yolov3-tiny"), ("ssd_mobilenet", "ssd")):
         write_topology(topology, tmp_path).rename(tmp_path / f"{name}.onnx")

@@ -19,7 +19,6 @@ from edgemeta.model.float_reference import all_tensors
 from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.tasks import Detection
 from edgemeta.toolchain.errors import ImportedFileError
-from edgemeta.toolchain.importer.heads.families import FAMILIES
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import ImportResult, import_network
 from tests.tasks.detection.plain import plain_numbers
@@ -319,13 +318,6 @@ def test_joined_convolutions_of_an_integer_file_are_split(tmp_path: Path) -> Non
     wanted = np.concatenate([wanted[:, :2] - wanted[:, 2:] / 2, wanted[:, :2] + wanted[:, 2:] / 2], 1)
     assert float(np.median(np.abs(boxes - wanted))) < 0.01
     assert float(np.median(np.abs(scores - wanted_scores))) < 1e-3
-
-
-def test_the_page_has_each_family(repository: Path) -> None:
-    page = (repository / "docs" / "detection.md").read_text("utf-8")
-    for each in FAMILIES:
-        row = f"| {each.name} | {each.ends} | `{each.formula.decoding}` | `{each.pixels.text()}` |"
-        assert row in page.splitlines()
 
 
 def test_multiples_of_numbers_that_are_no_distances_are_refused(tmp_path: Path) -> None:
