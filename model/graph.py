@@ -60,8 +60,8 @@ def channels_of(colour: str) -> str:
 class SelfTest:
     """Inputs and expected outputs, which test a backend before its results are used.
 
-    batch: [N, H, W, C] of the input's dtype. expected: [N, elements], the outputs of each input one after the other
-    (`self_test.flat`), of their dtype, or int32 where they have several.
+    batch: [N, H, W, C] of the input's dtype, N = 1 to 64. expected: [N, elements], the outputs of each input one after
+    the other (`self_test.flat`), of their dtype, or int32 where they have several.
     """
 
     batch: NDArray[np.int8] | NDArray[np.uint8]
@@ -110,8 +110,9 @@ class Graph(Generic[L]):
 class Model(Graph[Layer]):
     """A quantized network; each of its outputs occurs once.
 
-    self_test: inputs with expected outputs, or None. digest: SHA-256, in hex, of the file that it was read from, which
-    identifies the model; empty for a model that was never stored.
+    name: 1 to 200 printable characters, as are all names and labels. outputs: 1 to 64 names of layers. provenance: any
+    JSON object, nested at most 16 deep. self_test: inputs with expected outputs, or None. digest: SHA-256, in hex, of
+    the file that it was read from, which identifies the model; empty for a model that was never stored.
     """
 
     name: str

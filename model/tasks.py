@@ -23,7 +23,8 @@ class Rejection:
 
     The evidence of an image is one integer: the sum of the integers of `outputs`, each of shape (1, 1, 1) and of one
     scale, or the greatest logit where there are none. The image is unknown if its evidence is less than the threshold.
-    No other number takes part, so every backend rejects the same images.
+    No other number takes part, so every backend rejects the same images. The threshold lies between the least and the
+    greatest sum that the outputs' types allow.
     """
 
     threshold: int
@@ -34,8 +35,8 @@ class Rejection:
 class Classification:
     """One output (1, 1, labels), a logit per label; the predicted label has the greatest one, at a tie the first.
 
-    temperature: divisor of the logits before the softmax (temperature scaling), so that a score equals the share of
-    correctly classified images at that score. It does not change the order of labels.
+    temperature: divisor of the logits before the softmax (temperature scaling), 0.01 .. 100, so that a score equals the
+    share of correctly classified images at that score. It does not change the order of labels.
     rejection: when there is no label, or None: there always is one. Its outputs are the model's others, in order.
     """
 
@@ -48,7 +49,7 @@ class Classification:
 class MultiLabel:
     """One output (1, 1, labels); every label is present or not, independently. Its score is sigmoid(logit).
 
-    score_threshold: a label is present from this score on.
+    score_threshold: a label is present from this score on, 0.001 .. 0.999.
     """
 
     labels: tuple[str, ...]
@@ -70,7 +71,7 @@ class Keypoints:
 
     layout: the numbers of each point in their order, x from left to right, y from top to bottom, z a depth, which is
     not read, s a score, which is limited to 0 .. 1. unit: of x and y: pixels of the input, or fractions of its width
-    and height.
+    and height. names: at most 512, each once.
     """
 
     names: tuple[str, ...]
@@ -86,7 +87,8 @@ class Segmentation:
     a tie the first. With one label there is one channel: a cell has the label if sigmoid(number) is at least
     score_threshold, which is a comparison with an integer, and no label otherwise.
 
-    A label is present if it has at least least_share of the cells that show the frame.
+    A label is present if it has at least least_share (0 .. 1) of the cells that show the frame. score_threshold is
+    0.001 .. 0.999, and there are at most 1,000 labels.
     """
 
     labels: tuple[str, ...]
@@ -98,8 +100,8 @@ class Segmentation:
 class Raw:
     """Outputs of any shapes (H, W, C), whose numbers mean what the user knows: the last resort.
 
-    names: of the outputs in messages, in their order. All outputs together have at most MAX_NUMBERS numbers, in the
-    order of rows, columns and channels.
+    names: of the outputs in messages, in their order. All outputs together have at most 4,096 numbers, in the order of
+    rows, columns and channels.
     """
 
     names: tuple[str, ...]
@@ -113,9 +115,10 @@ class DetectionLevel:
     (H, W, A), or None. classes: of the output (H, W, A L), L labels, or (H, W, A (L + 1)) with a background class 0.
     extras: of the output (H, W, A E) with what belongs to an object beside its box (`Detection.extras`), or None.
     sizes: of the output (H, W, 2 A) with the last two of the four numbers of a box, `boxes` then having the first two.
-    anchors: width and height of each anchor in pixels of the input; empty: one with the sides of the stride.
-    stride: (sx, sy), pixels of the input from one cell to the next; None: the input's width and height divided by the
-    grid's.
+    anchors: width and height of each of 1 to 16 anchors in pixels of the input; empty: one with the sides of the
+    stride, which yolox and cells require and yolov3, yolov5, ssd and fastestdet refuse. stride: (sx, sy), pixels of the
+    input from one cell to the next; None: the input's width and height divided by the grid's. Sides are above 0 and at
+    most 1e6. All levels or none have objectness, which does not stand beside a background class or `softmax`.
     """
 
     boxes: str | None
@@ -138,8 +141,9 @@ class ObjectPoints:
     """K named points of each object, such as the joints of a person: E = K len(layout) numbers.
 
     Numbers t of a point in a cell (x, y) give ((x + o) sx + f t0 ux, (y + o) sy + f t1 uy) in pixels of the input, o
-    being the `origin`, f the `factor`, (sx, sy) the level's stride, and (ux, uy) that or the anchor's sides, by `unit`.
-    With "xys" its score is sigmoid(t2). A point may lie outside of the box.
+    being the `origin` (0 .. 1), f the `factor` (0.001 .. 1,000), (sx, sy) the level's stride, and (ux, uy) that or the
+    anchor's sides, by `unit`. With "xys" its score is sigmoid(t2). A point may lie outside of the box. names: at most
+    512, each once.
     """
 
     names: tuple[str, ...]
@@ -197,13 +201,16 @@ class Detection:
     score is the sigmoid of that logit, with `softmax` the softmax over the labels, to the power of `powers[1]`, times
     the sigmoid of the objectness to the power of `powers[0]`, where there is one; with `background` it is the softmax
     over the classes, of which number 0 is no object. Candidates that score less than score_threshold are
-    left out; of the others the best MAX_CANDIDATES are looked at, the greatest score first, at a tie in the order of
+    left out; of the others the best 1,000 are looked at, the greatest score first, at a tie in the order of
     levels, rows, columns and anchors. One without an area inside of the input is left out, and one whose intersection
     over union with a better object of its label exceeds overlap_threshold. Then, best first, so is one that exceeds
     label_overlap with a better object of another label that remains: both are one object. None: labels do not exclude
     each other. At most max_objects remain. Their boxes are then clipped to the input.
 
     extras: what each object has beside its box, from the numbers of its cell and anchor in the extras of its level.
+
+    Limits: 2 to 64 bins; origin 0 .. 1; variances and powers 0.001 .. 1,000; score_threshold 0.001 .. 0.999; overlaps
+    above 0 and below 1; 1 to 1,000 objects; 2**20 cells times anchors in all.
     """
 
     labels: tuple[str, ...]

@@ -23,6 +23,7 @@ from tools import (
     layer_table,
     message_table,
     metric_table,
+    model_table,
     option_table,
 )
 
@@ -35,8 +36,11 @@ TABLES = {
     "messages": message_table.sections,
     "metrics": metric_table.table,
     "networks": import_table.table,
+    "operators": model_table.operators,
     "options": option_table.sections,
+    "records": model_table.records,
     "report": boards.fields,
+    "tasks": model_table.tasks,
     "topics": message_table.topics,
 }
 COMMITTED = {

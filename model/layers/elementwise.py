@@ -59,7 +59,10 @@ class Add(Joining, Summing):
 
 @dataclass(frozen=True)
 class Clamp(Operator):
-    """y = clamp(x, lo, hi); the output has the input's type. ReLU and ReLU6 where no other layer includes them."""
+    """y = clamp(x, lo, hi), here and everywhere lo <= hi; the output has the input's type.
+
+    ReLU and ReLU6 where no other layer includes them.
+    """
 
     kind = "clamp"
 

@@ -16,7 +16,10 @@ from edgemeta.model.require import require, require_array, require_between, requ
 
 @dataclass(frozen=True)
 class Concat(Joining, Moving):
-    """Concatenates the channels of the inputs; all tensors have the same quantization (a Rescale ensures it)."""
+    """The channels of 1 or more inputs of one height and width, in order.
+
+    All tensors have the same quantization (a Rescale ensures it).
+    """
 
     kind = "concat"
 
@@ -71,7 +74,8 @@ class Upsample(Moving):
 class Pad(Moving):
     """y[top + i * spacing_y, left + j * spacing_x] = x[i, j], and the zero point, or 0.0, everywhere else.
 
-    Output H = top + (H - 1) * spacing_y + 1 + bottom, W alike. The output has the input's quantization.
+    Padding is 0 .. 65,536. Output H = top + (H - 1) * spacing_y + 1 + bottom, W alike. The output has the input's
+    quantization.
     """
 
     kind = "pad"
@@ -109,7 +113,10 @@ class Pad(Moving):
 
 @dataclass(frozen=True)
 class Slice(Moving):
-    """y[i, j, k] = x[start + (i, j, k) * step] below `stop`, in H, W, C. The output has the input's quantization."""
+    """y[i, j, k] = x[start + (i, j, k) * step] below `stop`, in H, W, C; 0 <= start < stop <= the input's side.
+
+    The output has the input's quantization.
+    """
 
     kind = "slice"
 
@@ -139,7 +146,10 @@ class Slice(Moving):
 
 @dataclass(frozen=True)
 class ChannelShuffle(Moving):
-    """y[c] = x[(c % groups) * (C / groups) + c // groups]. The output has the input's quantization."""
+    """y[c] = x[(c % groups) * (C / groups) + c // groups], groups a divisor of C.
+
+    The output has the input's quantization.
+    """
 
     kind = "channel_shuffle"
 
@@ -163,7 +173,7 @@ class ChannelShuffle(Moving):
 
 @dataclass(frozen=True)
 class DepthToSpace(Moving):
-    """y[i * block + u, j * block + v, c] = x[i, j, (u * block + v) * (C / block**2) + c]."""
+    """y[i * block + u, j * block + v, c] = x[i, j, (u * block + v) * (C / block**2) + c], block**2 a divisor of C."""
 
     kind = "depth_to_space"
 

@@ -97,10 +97,11 @@ class Weighted(Summing, Generic[W]):
 class Conv(Weighted[W], Windowed):
     """acc[o] = bias[o] + sum over taps and channels of w * (x - zx); a tap in the padding adds 0.
 
-    weights [O, KH, KW, I / groups]; bias int32 [O] or None. Tap (u, v) reads the element u * dilation rows below and
-    v * dilation columns right of the window's corner, so the kernel covers (KH - 1) * dilation + 1 rows; output
-    H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs the int32 accumulator (model
-    output only); the output's scale is the input's if the weights have a scale per channel.
+    weights [O, KH, KW, I / groups], groups a divisor of I and O; bias int32 [O] or None. Tap (u, v) reads the element u
+    * dilation rows below and v * dilation columns right of the window's corner, so the kernel covers (KH - 1) *
+    dilation + 1 rows; output H = (H + top + bottom - covered rows) // stride + 1, W alike. `requantize` None outputs
+    the int32 accumulator (model output only); the output's scale is the input's if the weights have a scale per
+    channel.
     """
 
     kind = "conv"

@@ -31,7 +31,8 @@ class TableRecipe:
     in float64, f as in `exact_functions`; zy, lo and hi are the output type's. start, step and scale are float32, all
     [C] or all [1]: start the real number that the least input integer stands for, which need not be a multiple of step;
     step that of one step of the input; scale that of one step of the output. alpha and beta: `functions.evaluate`.
-    checksum: SHA-256, in hex, of the entries' bytes, channel by channel.
+    step and scale are 1e-30 .. 1e30, start -1e30 .. 1e30. checksum: SHA-256, in hex, of the entries' bytes, channel by
+    channel.
     """
 
     function: FunctionName

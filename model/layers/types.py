@@ -29,7 +29,8 @@ class TensorType:
 
     `bits` is 1 to 8 (stored as int8 or uint8), or 32 for raw accumulators: signed, zero point 0, the model's output
     only; `REAL` has 0. A signed k-bit integer spans -2**(k-1) .. 2**(k-1)-1, an unsigned one 0 .. 2**k-1; the zero
-    point lies inside.
+    point lies inside. scale: above 0; of raw accumulators whose weights have a scale per channel the input's, and the
+    scale of channel c is the product of both.
     """
 
     shape: Shape
