@@ -1,7 +1,4 @@
-"""The table of docs/reliability.md, from the result files: the promise, the measurement, and the command.
-
-python reliability/table.py      writes the table into docs/reliability.md
-"""
+"""The table of docs/reliability.md, from the result files: the promise, the measurement, and the command."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-BEGIN, END = "<!-- figures: python reliability/table.py -->", "<!-- end -->"
 
 PROMISED_MOVES = ("shift 0.1", "shift 0.25", "turn 10", "turn 15", "turn 45")
 """Of `moved_cameras.py`."""
@@ -224,19 +219,3 @@ def table() -> str:
         link = f"[{row.result}.json](../benchmarks/results/{row.result}.json)"
         lines.append(f"| {row.promise} | {row.measured} | `{read(row.result)['command']}` | {link} |")
     return "\n".join(lines)
-
-
-def page_with(figures: str) -> str:
-    """Return the page with these figures in their place."""
-    text = PAGE.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{figures}\n{END}{rest.partition(END)[2]}"
-
-
-def main() -> None:
-    """Write the table."""
-    PAGE.write_text(page_with(table()), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

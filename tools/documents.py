@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from reliability import table as promises
 from tools import (
     boards,
     detector_tables,
@@ -38,6 +39,7 @@ TABLES = {
     "networks": import_table.table,
     "operators": model_table.operators,
     "options": option_table.sections,
+    "promises": promises.table,
     "records": model_table.records,
     "report": boards.fields,
     "tasks": model_table.tasks,

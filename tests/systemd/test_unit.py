@@ -71,12 +71,13 @@ def test_sysusers_creates_the_user_in_the_groups_of_cameras_and_gpus(
     ]
 
 
-def test_every_setting_has_a_row_in_the_documents(repository: Path, unit: Path) -> None:
-    """And there are no rows of settings that are not there."""
-    text = (repository / "docs" / "systemd.md").read_text("utf-8").partition("\n## The unit\n")[2].partition("\n## ")[0]
-    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
-    documented = {key for cell in cells for key in re.findall(r"`(\w+)=", cell)}
-    assert documented == {key for key, _ in settings(unit)}
+def test_every_setting_has_its_reason_above_it(unit: Path) -> None:
+    """In a comment at the head of its block; that of `[Install]` is the boot."""
+    blocks = [
+        block for block in re.split(r"\n\n|\[\w+\]\n", unit.read_text()) if re.search(r"^\w+=", block, re.MULTILINE)
+    ]
+    assert len(blocks) > 10
+    assert [block for block in blocks if not block.startswith("#")] == ["WantedBy=multi-user.target\n"]
 
 
 def test_the_exit_codes_without_restart_are_those_of_the_command(unit: Path) -> None:
