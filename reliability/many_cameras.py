@@ -206,6 +206,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         time.sleep(options.seconds)
         after, frames, ages = used(service.process.pid), dict(watch.frames), np.array(watch.ages)
         lasted, packets = time.monotonic() - at, sent.packets - sent_before
+        if not len(ages):
+            raise SystemExit(
+                f"no snapshot arrived in {lasted:.0f} s; the service's log:\n{rig.log.read_text('utf-8')[-4000:]}"
+            )
     finally:
         for part in (watch, sent, clip, rig):
             if part is not None:
