@@ -34,8 +34,8 @@ INLINE inline int32x4_t add_products(int32x4_t sum, int8x16_t x, int8x16_t w) {
 }
 
 #if defined(__aarch64__)
-// sums[p] + the products of x[p] and w for four pixels. All take one instruction after the other, so that none waits for
-// the one before: in-order cores would. Written out, as GCC 12 puts the three of a pixel behind each other.
+// Adds the products of x[p] and w to a, b, c and d: all pixels take one instruction after the other, so that none waits
+// for the one before, as in-order cores would. Written out, as GCC 12 puts the three of a pixel behind each other.
 INLINE inline void add_four(int32x4_t& a, int32x4_t& b, int32x4_t& c, int32x4_t& d, const int8x16_t* x, int8x16_t w) {
   int16x8_t p, q, r, s;
   asm("smull %4.8h, %8.8b, %12.8b\n\tsmull %5.8h, %9.8b, %12.8b\n\tsmull %6.8h, %10.8b, %12.8b\n\t"
