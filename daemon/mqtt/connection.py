@@ -22,12 +22,18 @@ from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.config.secrets import password_of, username_of
 from edgemeta.daemon.messages.broker_state import BrokerState
 from edgemeta.daemon.messages.encoding import as_historical
-from edgemeta.daemon.mqtt.answers import Answer, Outcome, answer_of, blames_packet
+from edgemeta.daemon.mqtt.answers import ACCEPTED, Answer, Outcome, answer_of, blames_packet
 from edgemeta.daemon.mqtt.closing import explanation
 from edgemeta.daemon.mqtt.in_flight import InFlight, Window
 from edgemeta.daemon.mqtt.limits import BrokerLimits
 from edgemeta.daemon.mqtt.outbox.delivery import Delivery, OutgoingMessage
-from edgemeta.daemon.mqtt.paho_client import BufferedClient, LastError, PackedProperties, PacketTooLargeError
+from edgemeta.daemon.mqtt.paho_client import (
+    NO_PROPERTIES,
+    BufferedClient,
+    LastError,
+    PackedProperties,
+    PacketTooLargeError,
+)
 from edgemeta.daemon.mqtt.state import CLOSED, LinkError, UnansweredError, closed, loss, refusal
 from edgemeta.daemon.mqtt.subscriber import Subscriber
 from edgemeta.daemon.mqtt.subscriptions import LONGEST
@@ -109,6 +115,7 @@ class Connection:
             protocol=paho.MQTTv5 if self._speaks_5 else paho.MQTTv311,
             reconnect_on_failure=False,
             largest=LARGEST_PACKET,
+            on_acknowledged=self._acknowledged,
         )
         self._client.max_inflight_messages_set(0)  # the window is kept here
         self._client.will_set(will.topic, will.payload, limits.qos, limits.retain)
@@ -225,13 +232,17 @@ class Connection:
             return
         retain = message.retain and not delivery.replayed and self.limits.retain
         qos = min(message.qos, self.limits.qos)
-        information = self._client.publish(message.topic, payload, qos, retain, properties)
+        if qos:
+            packed = b"" if not self._speaks_5 else NO_PROPERTIES if properties is None else properties.pack()
+            mid = self._client.publish_once(message.topic, payload, retain, packed)
+        else:
+            mid = self._client.publish(message.topic, payload, 0, retain, properties).mid
         delivery.sent_ns = time.monotonic_ns()
-        self._messages.add(information.mid, delivery)
-        self._trials.sent(information.mid, message_sent(message), is_answered=qos > 0)
+        self._messages.add(mid, delivery)
+        self._trials.sent(mid, message_sent(message), is_answered=qos > 0)
         self._active_at = time.monotonic()
 
-    def _properties(self, message: OutgoingMessage) -> Properties | None:
+    def _properties(self, message: OutgoingMessage) -> PackedProperties | None:
         """Return the MQTT 5 properties of a message: when it expires, and the correlation data of an answer."""
         if not self._speaks_5:
             return None
@@ -361,14 +372,19 @@ class Connection:
             self._is_our_fault = self._lost == CLOSED or str(reason) not in (SOCKET_ENDED, "Keep alive timeout")
 
     def _on_publish(
-        self, _client: paho.Client, _userdata: object, mid: int, reason: ReasonCode, _extra: Properties
+        self, _client: paho.Client, _userdata: object, mid: int, _reason: ReasonCode, _extra: Properties
     ) -> None:
-        self._settled.append((mid, answer_of(reason)))
+        """A message of QoS 0 was written."""
+        self._acknowledged(mid, 0)
+
+    def _acknowledged(self, mid: int, reason: int) -> None:
+        answer = answer_of(ReasonCode(PacketTypes.PUBACK, identifier=reason)) if reason else ACCEPTED
+        self._settled.append((mid, answer))
         self._active_at = time.monotonic()
         self._trials.answered(mid)
 
 
-def _packet_bytes(topic: str, payload: bytes, properties: Properties | None) -> int:
+def _packet_bytes(topic: str, payload: bytes, properties: PackedProperties | None) -> int:
     """Bytes of a PUBLISH packet at most: header and lengths take up to 9."""
-    packed = len(properties.pack()) if properties is not None else 1  # type: ignore[no-untyped-call]
+    packed = len(properties.pack()) if properties is not None else 1
     return 9 + len(topic.encode()) + packed + len(payload)

@@ -1,4 +1,7 @@
-"""paho's client, where it would be too slow or says too little: read buffer, packed properties, last error.
+"""paho's client, where it would be too slow or says too little: own messages, read buffer, properties, last error.
+
+Messages of QoS 1 are packed here and their acknowledgements are taken from the read buffer, without the records, locks
+and logs that paho keeps for each: the link has its own (docs/decisions/0016). paho writes, and does all the rest.
 
 In the read buffer messages of a flood are skipped before paho parses them, which takes about 0.1 ms of Python for each.
 A broker may have sent thousands before it receives our UNSUBSCRIBE, and acknowledgements of our own messages wait
@@ -7,7 +10,9 @@ behind them (docs/decisions/0019).
 
 import logging
 import ssl
+import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -20,6 +25,12 @@ from edgemeta.model.errors import EdgemetaError
 
 READ_BYTES = 16_384
 """Bytes that are read from the socket at once."""
+
+NO_PROPERTIES = b"\0"
+"""A PUBLISH of MQTT 5 without any, packed."""
+
+_PUBACK = 0x40
+"""First byte of an acknowledgement."""
 
 _TO_TOPIC = 4
 """Least bytes of a PUBLISH up to its topic: type, remaining length, two bytes of the topic's length."""
@@ -35,13 +46,19 @@ class BufferedClient(paho.Client):
     A broker of MQTT 5 was told that size, so a larger packet is an error: PacketTooLargeError at its header. MQTT 3.1.1
     cannot tell it: what exceeds it is dropped, so the message is longer than is handled, and acknowledged as others.
 
-    It overrides two private methods of paho: pyproject.toml limits paho to the versions in which this was tested. In a
-    version that no longer calls them, floods are read and dropped as other messages are.
+    It overrides three private methods of paho, and calls three: pyproject.toml limits paho to the versions in which it
+    was tested.
+
+    on_acknowledged: called with the packet identifier and the reason of each acknowledgement of `publish_once`.
     """
 
-    def __init__(self, *arguments: Any, largest: int, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, largest: int, on_acknowledged: Callable[[int, int], None] | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self._largest = largest
+        self._on_acknowledged = on_acknowledged
+        self._failure: OSError | None = None
         self.unwanted: set[bytes] = set()
         self.skipped: Counter[bytes] = Counter()
         self._buffer = b""
@@ -52,7 +69,22 @@ class BufferedClient(paho.Client):
         """Whether bytes are in the buffer, which no poll of the socket reports."""
         return self._at < len(self._buffer)
 
+    def publish_once(self, topic: str, payload: bytes, retain: bool, properties: bytes) -> int:
+        """Send a message at QoS 1, never again; return its packet identifier.
+
+        properties: packed, for MQTT 5; empty for 3.1.1. topic: not empty, without wildcards.
+        """
+        mid, name = self._mid_generate(), topic.encode()
+        packet = bytearray((0x33 if retain else 0x32,))
+        self._pack_remaining_length(packet, 4 + len(name) + len(properties) + len(payload))
+        packet += b"".join((len(name).to_bytes(2, "big"), name, mid.to_bytes(2, "big"), properties, payload))
+        self._packet_queue(paho.PUBLISH, packet, mid, 1)
+        return mid
+
     def _sock_recv(self, bufsize: int) -> bytes:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         if self._in_packet["remaining_length"] > self._largest and self._in_packet["have_remaining"]:
             self._bound_packet()
         if not self.has_buffered:
@@ -62,9 +94,48 @@ class BufferedClient(paho.Client):
         return piece
 
     def _packet_read(self) -> MQTTErrorCode:
-        if self.unwanted and self._in_packet["command"] == 0:
-            self._skip_unwanted()
+        if self._in_packet["command"] == 0:
+            if not self.has_buffered:
+                try:
+                    self._buffer, self._at = super()._sock_recv(READ_BYTES), 0
+                except OSError as failure:
+                    self._failure = failure  # paho says what it means
+            if self.unwanted:
+                self._skip_unwanted()
+            if self._take_acknowledgements():
+                return MQTTErrorCode.MQTT_ERR_SUCCESS
         return super()._packet_read()
+
+    def _take_acknowledgements(self) -> bool:
+        """Take whole acknowledgements of one byte of length from the buffer's start; return whether there were any."""
+        buffer, at = self._buffer, self._at
+        while at + 2 < len(buffer) and buffer[at] == _PUBACK and buffer[at + 1] < 128:
+            body = buffer[at + 2 : at + 2 + buffer[at + 1]]
+            if len(body) != buffer[at + 1] or not self._is_acknowledgement(body):
+                break
+            self._acknowledge(body)
+            at += 2 + len(body)
+        if at == self._at:
+            return False
+        self._at = at
+        self._last_bytes_received = time.monotonic()
+        return True
+
+    def _packet_handle(self) -> MQTTErrorCode:
+        body = self._in_packet["packet"]
+        if self._in_packet["command"] != _PUBACK or not self._is_acknowledgement(body):
+            return super()._packet_handle()
+        self._acknowledge(body)
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def _is_acknowledgement(self, body: bytes | bytearray) -> bool:
+        """Whether it has a valid length."""
+        return len(body) == 2 or (self._protocol == paho.MQTTv5 and len(body) > 2)
+
+    def _acknowledge(self, body: bytes | bytearray) -> None:
+        """Take an acknowledgement: an identifier, the reason, if it is not 0, and properties, which do not matter."""
+        if self._on_acknowledged is not None:
+            self._on_acknowledged(int.from_bytes(body[:2], "big"), body[2] if len(body) > 2 else 0)
 
     def _bound_packet(self) -> None:
         if self._protocol == paho.MQTTv5:

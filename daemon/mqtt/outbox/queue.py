@@ -212,6 +212,12 @@ class Outbox:
             return self._connected and self._disk.count <= len(self._done) and not self._waiting
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is a connection and no message at all, neither in memory only nor on disk."""
+        with self._lock:
+            return self._connected and not self._memory.unwritten and not self._disk.count and not self._waiting
+
+    @property
     def in_memory_only(self) -> int:
         """Number of messages that are in memory and not on disk."""
         with self._lock:

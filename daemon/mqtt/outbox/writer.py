@@ -35,6 +35,9 @@ POLL_EVERY = 0.05
 IDLE_POLL_EVERY = 0.2
 """The same while nothing waits: to notice a broker that acknowledges slowly."""
 
+EMPTY_POLL_EVERY = 1.0
+"""The same while there is no message at all, in memory or on disk: to notice a file that was removed."""
+
 SYNC_AFTER_NS = NS
 """How long a written message may stay unflushed, where a power cut would lose it."""
 
@@ -158,8 +161,12 @@ class OutboxWriter:
             log.error("outbox: %d messages in memory are lost: %s", lost, self._reason)
 
     def _run(self) -> None:
+        polled = 0.0
         while not self._closing.is_set():
-            self._outbox.changed.wait(IDLE_POLL_EVERY if self._outbox.is_idle else POLL_EVERY)
+            changed = self._outbox.changed.wait(IDLE_POLL_EVERY if self._outbox.is_idle else POLL_EVERY)
+            if not changed and self._outbox.is_empty and time.monotonic() - polled < EMPTY_POLL_EVERY:
+                continue  # nothing is to be written, removed or read
+            polled = time.monotonic()
             self._outbox.changed.clear()
             with self._outbox.disk.busy():
                 self.poll()

@@ -11,7 +11,13 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from edgemeta.daemon.mqtt.paho_client import READ_BYTES, BufferedClient, PackedProperties, PacketTooLargeError
+from edgemeta.daemon.mqtt.paho_client import (
+    NO_PROPERTIES,
+    READ_BYTES,
+    BufferedClient,
+    PackedProperties,
+    PacketTooLargeError,
+)
 
 TOPICS = (b"d/cmd/reload", b"d/cmd/model")
 
@@ -129,3 +135,89 @@ def test_packed_properties_are_the_bytes_that_paho_packs(expiry: int | None, cor
     if correlation is not None:
         expected.CorrelationData = correlation
     assert PackedProperties(expiry, correlation).pack() == expected.pack()  # type: ignore[no-untyped-call]
+
+
+@given(
+    name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="#+"), min_size=1, max_size=40),
+    payload=st.binary(max_size=300),
+    retain=st.booleans(),
+    expiry=st.none() | st.integers(1, 2**32 - 1),
+    version=st.sampled_from([paho.MQTTv311, paho.MQTTv5]),
+)
+def test_a_message_that_is_packed_here_has_the_bytes_of_pahos_own(
+    name: str, payload: bytes, retain: bool, expiry: int | None, version: paho.MQTTProtocolVersion
+) -> None:
+    speaks_5 = version == paho.MQTTv5
+    properties = PackedProperties(expiry) if speaks_5 and expiry is not None else None
+    packed = (properties.pack() if properties else NO_PROPERTIES) if speaks_5 else b""
+    sent = []
+    for own in (False, True):
+        client = BufferedClient(CallbackAPIVersion.VERSION2, protocol=version, largest=1000)
+        here, there = socket.socketpair()
+        with here, there:
+            client._sock = here
+            if own:
+                mid = client.publish_once(name, payload, retain, packed)
+            else:
+                mid = client.publish(name, payload, 1, retain, properties).mid
+            assert mid == 1
+            sent.append(there.recv(1000))
+            client._sock = None
+    assert sent[0] == sent[1]
+
+
+@given(
+    acknowledged=st.lists(
+        st.tuples(st.integers(1, 65535), st.none() | st.just(0x10) | st.just(0x97), st.integers(0, 200))
+    ),
+    cuts=st.lists(st.integers(0, 3000), max_size=5),
+    version=st.sampled_from([paho.MQTTv311, paho.MQTTv5]),
+)
+def test_each_acknowledgement_is_taken_once_wherever_it_is_cut(
+    acknowledged: list[tuple[int, int | None, int]], cuts: list[int], version: paho.MQTTProtocolVersion
+) -> None:
+    """Without a reason, with one, and with a text of the broker's; an answer to a ping between two of them."""
+    taken: list[tuple[int, int]] = []
+    client = BufferedClient(
+        CallbackAPIVersion.VERSION2,
+        protocol=version,
+        largest=10_000,
+        on_acknowledged=lambda mid, reason: taken.append((mid, reason)),
+    )
+    stream, expected = b"", []
+    for mid, reason, length in acknowledged:
+        body = mid.to_bytes(2, "big")
+        if reason is not None and version == paho.MQTTv5:
+            text = b"\x1f" + length.to_bytes(2, "big") + length * b"a"  # 0x1F: reason string
+            body += bytes([reason]) + (length_of(len(text)) + text if length else b"")
+        stream += b"\x40" + length_of(len(body)) + body + b"\xd0\0"
+        expected.append((mid, reason or 0 if version == paho.MQTTv5 else 0))
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        for begin, end in pairwise(bounds):
+            there.sendall(stream[begin:end])
+            for _ in range(4 * len(acknowledged) + 4):
+                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
+        client._sock = None
+    assert taken == expected
+
+
+@pytest.mark.parametrize("packet", [b"\x40\1\0", b"\x40\3\0\7\0"])
+def test_an_acknowledgement_of_an_invalid_length_ends_the_connection(packet: bytes) -> None:
+    """MQTT 3.1.1 has no reasons."""
+    client = BufferedClient(
+        CallbackAPIVersion.VERSION2,
+        protocol=paho.MQTTv311,
+        largest=1000,
+        on_acknowledged=lambda *_: pytest.fail("taken"),
+    )
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        there.sendall(packet)
+        assert client.loop_read() == paho.MQTT_ERR_PROTOCOL
+        client._sock = None
