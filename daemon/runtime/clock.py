@@ -11,11 +11,13 @@ systemd-timesyncd writes after its first synchronization decides; without it the
 
 import ctypes
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 NS = 1_000_000_000
 """Nanoseconds in a second."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 TIME_ERROR = 5
 """Return value of adjtimex(2): the clock is not synchronized."""
@@ -76,8 +78,7 @@ class Clock:
     def utc(self, moment_ns: int) -> datetime:
         """UTC of a moment of `time.monotonic_ns()`, to the microsecond; always the same until the clock is set."""
         self._follow()
-        seconds, nanoseconds = divmod(moment_ns + self._distance_ns, NS)
-        return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=nanoseconds // 1000)
+        return EPOCH + timedelta(microseconds=(moment_ns + self._distance_ns) // 1000)
 
     def _follow(self) -> None:
         """Follow the clock if it was set."""

@@ -11,7 +11,7 @@ from edgemeta.model.graph import Model, Preprocessing
 from edgemeta.model.layers import Dense, TensorType
 from edgemeta.model.tasks import Classification, Rejection
 from edgemeta.model.weights import FixedWeights
-from edgemeta.tasks.classification import evidence_of, logits_of, rank, scores, top_k, unknown
+from edgemeta.tasks.classification import FrameScores, evidence_of, known, logits_of, rank, scores, top_k, unknown
 
 logits_of_any_size = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
 
@@ -88,3 +88,26 @@ def test_an_image_is_unknown_below_the_threshold() -> None:
     most = np.full((3, 1, 1, 1), 2**31 - 1, np.int32)
     assert evidence_of([logits, second, most, most]).tolist() == [2**32 - 2 + each for each in (-7, -8, 8)]
     assert logits_of([logits, second]).tolist() == [[3, 5], [4, 4], [9, -9]]
+
+
+@given(st.lists(st.integers(-128, 127), min_size=1, max_size=300), st.floats(1e-6, 1e6), st.floats(0.01, 100))
+def test_the_scores_of_frames_are_the_scores(logits: list[int], scale: float, temperature: float) -> None:
+    kind = TensorType((1, 1, len(logits)), scale=scale)
+    row = np.array(logits, np.int8)
+    assert np.array_equal(FrameScores(kind, temperature)(row), scores(row, kind, temperature))
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(-128, 127)] * 5), min_size=1, max_size=6),
+    st.integers(1, 3),
+    st.integers(-400, 400),
+)
+def test_known_images_are_those_that_are_not_unknown(rows: list[tuple[int, ...]], others: int, threshold: int) -> None:
+    every = np.array(rows, np.int8)
+    outputs = [
+        every[:, np.newaxis, np.newaxis, :3],
+        *(every[:, np.newaxis, np.newaxis, i + 2 : i + 3] for i in range(others)),
+    ]
+    for task in (Classification(("a", "b", "c")), Classification(("a", "b", "c"), rejection=Rejection(threshold))):
+        for some in (outputs, outputs[:1]):
+            assert known(task, some) == np.flatnonzero(~unknown(task, some)).tolist()

@@ -24,7 +24,7 @@ from edgemeta.model.tasks import (
     Segmentation,
 )
 from edgemeta.plugins.api import Outputs
-from edgemeta.tasks.classification import logits_of, unknown
+from edgemeta.tasks.classification import known, logits_of
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.keypoints import Keypoint, points_in_frame
 from edgemeta.tasks.results import reader
@@ -63,16 +63,16 @@ def _classification_reader(model: Model, task: Classification, settings: CameraS
     rule = task if settings.reject_unknown else replace(task, rejection=None)
 
     def read(outputs: Outputs, _picture: Picture) -> Reading:
-        known = ~unknown(rule, outputs)
-        if not known.any():
+        certain = known(rule, outputs)
+        if not certain:
             return Reading(unknown=True)
-        rows = logits_of(outputs)[known]
-        every = [labels.scores(row) for row in rows]
+        rows = logits_of(outputs)
+        every = [labels.scores(rows[i]) for i in certain]
         number = 0 if len(every) == 1 else int(np.argmax([shares.max() for shares in every]))
         shares = every[number]
         best: list[Fields] = [
             {"label": names[place], "score": round(float(shares[place]), 6)}
-            for place in labels.rank(rows[number], shares, settings.top)
+            for place in labels.rank(rows[certain[number]], shares, settings.top)
         ]
 
         def score_of(label: str) -> float | None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ from numpy.typing import NDArray
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import TensorType
 from edgemeta.model.tasks import Classification, Detection, Raw
-from edgemeta.tasks.classification import rank, scores
+from edgemeta.tasks.classification import FrameScores, rank, scores
+
+FEW = 32
+"""Labels up to which Python sorts faster than NumPy is called."""
 
 
 class LabelMap:
@@ -23,28 +28,40 @@ class LabelMap:
         assert isinstance(model.task, Classification)
         named = [aliases.get(label, label) for label in model.task.labels]
         self.names = label_names(model, aliases)
-        self._kind, self._temperature = model.output_types[0], model.task.temperature
+        kind, temperature = model.output_types[0], model.task.temperature
+        self._scores = (
+            FrameScores(kind, temperature) if kind.hi - kind.lo < 256 else partial(_scores, kind, temperature)
+        )
         self._groups = None
         if len(self.names) < len(named):
             self._groups = np.array([self.names.index(name) for name in named])
 
     def scores(self, logits: NDArray[Any]) -> NDArray[np.float64]:
         """Score of each name for the logits [labels] of one image; of a group, the sum of its labels' scores."""
-        own = scores(logits, self._kind, self._temperature)
+        own = self._scores(logits)
         if self._groups is None:
             return own
         summed: NDArray[np.float64] = np.bincount(self._groups, own, len(self.names)).astype(np.float64)
         return summed
 
-    def rank(self, logits: NDArray[Any], named: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    def rank(self, logits: NDArray[Any], named: NDArray[np.float64], k: int) -> list[int]:
         """Indices [k] into `names` of the best, best first, lower ones at a tie. logits: [labels]; named: their scores.
 
         Without groups the integer logits are compared, so that distinct logits stay distinct.
         """
         if self._groups is None:
-            return rank(logits, k)
-        best: NDArray[np.int64] = np.argsort(-named, kind="stable")[:k]
+            return rank(logits, k).tolist() if len(logits) > FEW else _ranked(logits.tolist(), k)
+        best: list[int] = np.argsort(-named, kind="stable")[:k].tolist()
         return best
+
+
+def _scores(kind: TensorType, temperature: float, logits: NDArray[Any]) -> NDArray[np.float64]:
+    return scores(logits, kind, temperature)
+
+
+def _ranked(logits: list[int], k: int) -> list[int]:
+    """As `rank` of one image: equal logits by index."""
+    return sorted(range(len(logits)), key=logits.__getitem__, reverse=True)[:k]
 
 
 def label_names(model: Model, aliases: Mapping[str, str]) -> tuple[str, ...]:

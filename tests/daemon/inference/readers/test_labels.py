@@ -20,7 +20,7 @@ def model(model_file: Path) -> Model:
     return load(model_file)
 
 
-logits_of_three = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=3, max_size=3)
+logits_of_three = st.lists(st.integers(-128, 127), min_size=3, max_size=3)
 reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
@@ -28,22 +28,22 @@ reuse = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, Hea
 @given(logits_of_three)
 def test_renamed_labels_have_the_model_s_scores_and_its_order(model: Model, logits: list[int]) -> None:
     naming = LabelMap(model, {"red": "stop", "green": "go"})
-    row = np.array(logits, np.int32)
+    row = np.array(logits, np.int8)
     assert naming.names == ("stop", "go", "blue")
     named = naming.scores(row)
     np.testing.assert_array_equal(named, scores(row, model.output_types[0]))
-    assert naming.rank(row, named, 3).tolist() == rank(row, 3).tolist()
+    assert naming.rank(row, named, 3) == rank(row, 3).tolist()
 
 
 @reuse
 @given(logits_of_three)
 def test_a_group_has_the_sum_of_its_labels_and_scores_still_sum_to_one(model: Model, logits: list[int]) -> None:
     naming = LabelMap(model, {"red": "light", "blue": "light"})
-    row = np.array(logits, np.int32)
+    row = np.array(logits, np.int8)
     own, named = scores(row, model.output_types[0]), naming.scores(row)
     assert naming.names == ("light", "green")
     np.testing.assert_allclose(named, [own[0] + own[2], own[1]], rtol=1e-12)
-    best = naming.rank(row, named, 1).tolist()
+    best = naming.rank(row, named, 1)
     assert best == [0 if named[0] >= named[1] else 1]
 
 
