@@ -34,7 +34,7 @@ def unknown(task: Classification, outputs: Sequence[NDArray[Any]]) -> NDArray[np
 
 
 def known(task: Classification, outputs: Sequence[NDArray[Any]]) -> list[int]:
-    """Indices of the images that are not `unknown`, by Python's integers: a frame has few images."""
+    """Indices of the images of outputs [N, 1, 1, C] that are not `unknown`, by Python's integers: a frame has few."""
     images = range(len(outputs[0]))
     if task.rejection is None:
         return list(images)
@@ -69,7 +69,7 @@ class FrameScores:
             self._powers: list[float] = np.exp(kind.scale / temperature * -np.arange(256.0)).tolist()
 
     def __call__(self, logits: NDArray[Any]) -> NDArray[np.float64]:
-        """As `scores`."""
+        """The scores [labels], float64, of logits [labels]."""
         integers: list[int] = logits.tolist()
         greatest, table = max(integers), self._powers
         powers = np.array([table[greatest - each] for each in integers])

@@ -5,6 +5,7 @@ next one that it decodes: so a picture is never older than the question, and non
 """
 
 import json
+import struct
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
@@ -92,15 +93,28 @@ class Failed:
 
 
 Message: TypeAlias = Request | Opened | Decoder | Picture | NoKeyFrame | Failed
-_KINDS = {kind.__name__: kind for kind in (Request, Opened, Decoder, Picture, NoKeyFrame, Failed)}
+_KINDS = {kind.__name__: kind for kind in (Request, Opened, Decoder, NoKeyFrame, Failed)}
+
+
+_PICTURE, _PICTURE_BEGINS = struct.Struct("=IIIqqQQ?"), b"P"
+"""Of the fields of a Picture, whose packets come with every frame; no JSON begins so."""
 
 
 def packed(message: Message) -> bytes:
     """Return a message as one packet."""
-    return json.dumps([type(message).__name__, asdict(message)]).encode()
+    if not isinstance(message, Picture):
+        return json.dumps([type(message).__name__, asdict(message)]).encode()
+    size, stream_ns = (message.width, message.height, message.stride), message.stream_ns
+    rest = message.captured_ns, stream_ns or 0, message.damaged, message.skipped, stream_ns is not None
+    return _PICTURE_BEGINS + _PICTURE.pack(*size, *rest)
 
 
 def unpacked(packet: bytes) -> Message:
     """Return the message of a packet. Raises ValueError, KeyError or TypeError for anything else."""
-    kind, fields = json.loads(packet)
-    return _KINDS[kind](**fields)
+    if packet[:1] != _PICTURE_BEGINS:
+        kind, fields = json.loads(packet)
+        return _KINDS[kind](**fields)
+    if len(packet) != 1 + _PICTURE.size:
+        raise ValueError(f"a picture of {len(packet)} bytes, expected {1 + _PICTURE.size}")
+    *size, captured_ns, stream_ns, damaged, skipped, is_timed = _PICTURE.unpack_from(packet, 1)
+    return Picture(*size, captured_ns, stream_ns if is_timed else None, damaged, skipped)

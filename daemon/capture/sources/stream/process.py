@@ -120,6 +120,8 @@ class StreamProcess:
     def __init__(self, request: Request) -> None:
         """Start it. Raises OSError, for example at a limit of processes, memory or descriptors."""
         self._connection, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._watched = select.poll()
+        self._watched.register(self._connection.fileno(), select.POLLIN)
         self._memory = -1
         self._map: mmap.mmap | None = None
         self._ended: str | None = None
@@ -144,9 +146,7 @@ class StreamProcess:
 
     def receive(self, seconds: float) -> Message | None:
         """Wait for a message; None on timeout. Raises ProcessEndedError."""
-        watched = select.poll()
-        watched.register(self._connection.fileno(), select.POLLIN)
-        if not watched.poll(max(0.0, seconds) * 1000):
+        if not self._watched.poll(max(0.0, seconds) * 1000):
             return None
         try:
             packet, descriptors, _, _ = socket.recv_fds(self._connection, LARGEST_MESSAGE, 1)
@@ -163,9 +163,10 @@ class StreamProcess:
         width, height, stride = picture.width, picture.height, picture.stride
         length = stride * height
         fits = 0 < 3 * width <= stride and height > 0 and width * height <= LARGEST_PIXELS
-        if not fits or length > os.fstat(self._memory).st_size:
+        is_mapped = self._map is not None and len(self._map) >= length
+        if not fits or not (is_mapped or length <= os.fstat(self._memory).st_size):
             raise ProcessEndedError(f"gives a picture of {width}x{height} pixels that is none")
-        if self._map is None or len(self._map) < length:
+        if self._map is None or not is_mapped:
             self._map = mmap.mmap(self._memory, length, prot=mmap.PROT_READ)
         rows = np.frombuffer(self._map, np.uint8, length).reshape(height, stride)
         return np.array(rows[:, : 3 * width]).reshape(height, width, 3)

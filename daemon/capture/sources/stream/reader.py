@@ -296,7 +296,10 @@ class Reader:
     def _tell(self, message: Message, descriptor: int | None = None) -> None:
         """Send a message. Raises ServiceEndedError."""
         try:
-            socket.send_fds(self._connection, [packed(message)], [descriptor] if descriptor is not None else [])
+            if descriptor is None:
+                self._connection.send(packed(message))
+            else:
+                socket.send_fds(self._connection, [packed(message)], [descriptor])
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ServiceEndedError from error
 
