@@ -104,9 +104,9 @@ def packed(message: Message) -> bytes:
     """Return a message as one packet."""
     if not isinstance(message, Picture):
         return json.dumps([type(message).__name__, asdict(message)]).encode()
-    size, stream_ns = (message.width, message.height, message.stride), message.stream_ns
-    rest = message.captured_ns, stream_ns or 0, message.damaged, message.skipped, stream_ns is not None
-    return _PICTURE_BEGINS + _PICTURE.pack(*size, *rest)
+    size, counts = (message.width, message.height, message.stride), (message.damaged, message.skipped)
+    times = message.captured_ns, message.stream_ns or 0
+    return _PICTURE_BEGINS + _PICTURE.pack(*size, *times, *counts, message.stream_ns is not None)
 
 
 def unpacked(packet: bytes) -> Message:
@@ -116,5 +116,5 @@ def unpacked(packet: bytes) -> Message:
         return _KINDS[kind](**fields)
     if len(packet) != 1 + _PICTURE.size:
         raise ValueError(f"a picture of {len(packet)} bytes, expected {1 + _PICTURE.size}")
-    *size, captured_ns, stream_ns, damaged, skipped, is_timed = _PICTURE.unpack_from(packet, 1)
-    return Picture(*size, captured_ns, stream_ns if is_timed else None, damaged, skipped)
+    width, height, stride, captured_ns, stream_ns, damaged, skipped, is_timed = _PICTURE.unpack_from(packet, 1)
+    return Picture(width, height, stride, captured_ns, stream_ns if is_timed else None, damaged, skipped)
