@@ -11,6 +11,8 @@ same pictures by its default, for OpenVINO, which also runs it; without these pa
 --head: give each network a last linear layer of its own for the labels of this folder, fitted to its pictures
 (linear_head.py); the test pictures are of the same labels.
 
+--distill: train on at most 2,000 pictures of the calibration folder, too.
+
 --keep: write the results.
 """
 
@@ -37,7 +39,7 @@ from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.import_network import import_network
 from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.quantize.auto import AutoScheme
-from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
+from edgemeta.toolchain.quantize.calibration import DISTILL_PICTURES, Calibration, PreparedImages
 from edgemeta.toolchain.quantize.quantize import quantize
 from edgemeta.toolchain.quantize.run import integer_session
 
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--calibrate", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--head", type=Path, help="labelled pictures for a last layer of the network's own")
+    parser.add_argument("--distill", action="store_true", help="train on the pictures of --calibrate")
     parser.add_argument("--keep", action="store_true", help="write into benchmarks/results")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -68,6 +71,7 @@ def main() -> None:
         for each in arguments.network:
             title, _, file = each.partition("=")
             title += "" if arguments.head is None else f", head for {arguments.head.parent.name}"
+            title += ", distilled" if arguments.distill else ""
             run = {"network": title} | measured(Path(file), arguments, folder)
             print(run, flush=True)
             written.add(run, {}, table)
@@ -89,7 +93,9 @@ def measured(onnx: Path, arguments: argparse.Namespace, folder: Path) -> dict[st
     name = session.get_inputs()[0].name
     pictures = [channels_first(test.real(image)) for image in test]
     wanted = [int(session.run(None, {name: each})[0].argmax()) for each in pictures]
-    ours, spent = timed(lambda: quantize(source, out, AutoScheme(Calibration(arguments.calibrate, CALIBRATE))))
+    pictures_of = Calibration(arguments.calibrate, DISTILL_PICTURES) if arguments.distill else None
+    scheme = AutoScheme(Calibration(arguments.calibrate, CALIBRATE), distill=pictures_of)
+    ours, spent = timed(lambda: quantize(source, out, scheme))
     with closing(integer_session(load(out))) as integers:
         found = [int(integers.run(image)[0].argmax()) for image in test]
     ours_says = {"same_label": same(found, wanted), "choice": ours.made.model.provenance["choice"]}

@@ -30,7 +30,7 @@ from edgemeta.toolchain.quantize.binary import (
     BinaryScheme,
     RealMeasured,
 )
-from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, PICTURES, Calibration
+from edgemeta.toolchain.quantize.calibration import DATASET_IMAGES, DISTILL_PICTURES, PICTURES, Calibration
 from edgemeta.toolchain.quantize.compare import decibels
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage, StageName
 from edgemeta.toolchain.quantize.loss import Loss, loss_of, loss_of_agreement
@@ -40,6 +40,7 @@ from edgemeta.toolchain.quantize.quantize import LabelledFiles, QuantizeResult
 from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES
 from edgemeta.toolchain.quantize.scheme import Scheme
+from edgemeta.toolchain.train.requirements import require_torch
 from edgemeta.toolchain.train.run_folder import require_writable
 
 SCHEMES = ("paper", "auto", "binary", "incremental")
@@ -72,6 +73,12 @@ _MIB = 1 << 20
     default="best",
     show_default=True,
     help="Ranges of tensors: all values, all but the rarest, those of least square error, or the best by measurement.",
+)
+@click.option(
+    "--distill",
+    type=_path,
+    metavar="PATH",
+    help="Scheme `auto`: pictures to train the last layers on, without labels, where the quantizer alone does not do.",
 )
 @incremental_options
 @click.option(
@@ -122,6 +129,7 @@ def quantize(
     first: int,
     last: int | None,
     ranges: str,
+    distill: Path | None,
     bases: int,
     feature_bits: int,
     integer_bits: int,
@@ -136,6 +144,8 @@ def quantize(
 
     `auto` chooses scales with calibration images like those that the camera will deliver; they need no labels. It
     prints how far each choice is from the float network, and the signal-to-noise ratio of every layer, worst first.
+    With --distill, which needs PyTorch, weights are then trained to give the float network's outputs on pictures, and
+    kept if the network agrees better on calibration images that nothing was fitted to.
     `paper` is exactly the scheme of Terakura et al. (image Q7, weights Q5, activations Q3, tables). `binary` is that of
     Kondo and Yamashita: weights as B vectors of -1 and +1 with integer factors, feature maps of Q bits, no training.
     `incremental` makes every weight 0 or a power of two, as Yamamoto et al., and retrains in steps; nothing is left to
@@ -148,6 +158,8 @@ def quantize(
       edgemeta quantize net-float.safetensors --calibrate yard.mp4 --frames 200 --from 0 --to 6000 \\
           --out net.safetensors --json
       edgemeta quantize resnet8-cifar10-float --calibrate train.npz --test test.npz --out mine.safetensors
+      edgemeta quantize net-float.safetensors --calibrate pictures/ --images 100 --distill pictures/ \\
+          --out net.safetensors
       edgemeta quantize mine-float.safetensors --scheme binary --bases 5 --feature-bits 4 --calibrate train.npz \\
           --out binary.safetensors
       edgemeta quantize mine-float.safetensors --scheme paper --test test.npz --out paper.safetensors --json
@@ -157,6 +169,11 @@ def quantize(
     if last is not None and last <= first:
         raise click.BadParameter(f"found {last}, expected more than {first}, the first frame", param_hint="--to")
     calibration = None if calibrate is None else Calibration(calibrate, images, first, last)
+    if distill is not None:
+        if scheme != "auto":
+            raise click.UsageError(f"--distill is for --scheme auto, found {scheme}")
+        require_torch()
+        require_writable(out)
     chosen: Scheme | None = incremental_of(scheme, calibration=calibration, **retraining)
     if chosen is not None:
         require_writable(out)
@@ -167,7 +184,8 @@ def quantize(
             f"scheme {scheme} needs calibration images, found none: name a folder, a video or a data set"
         )
     elif scheme == "auto":
-        chosen = AutoScheme(calibration, tuple(rule for rule in RANGE_RULES if ranges in ("best", rule)))
+        rules = tuple(rule for rule in RANGE_RULES if ranges in ("best", rule))
+        chosen = AutoScheme(calibration, rules, None if distill is None else Calibration(distill, DISTILL_PICTURES))
     else:
         chosen = BinaryScheme(calibration, bases, feature_bits, integer_bits)
     with watched_training() as bars, closing(_Shown(bars)) as shown:
@@ -204,6 +222,7 @@ def _values(result: QuantizeResult, scheme: str, lost: Loss | None) -> dict[str,
         "scheme": scheme,
         "choice": auto.agreement.choice if auto else None,
         "calibration_images": made.images,
+        "distill_pictures": auto.distilled if auto else 0,
         "tried": [asdict(each) for each in auto.tried] if auto else [],
         "output_errors": dict(zip(made.model.outputs, agreement.errors, strict=True)) if agreement else {},
         "same_label": _percent(agreement.same_label if agreement else None),
@@ -302,6 +321,8 @@ def _top1(measured: Measured, images: str) -> str:
 def _auto_text(auto: AutoResult) -> Iterator[str]:
     for each in auto.tried:
         yield f"tried {each.choice}: output error {each.error:.2e}{_same(each)}"
+    if auto.distilled and auto.tried[-1] != auto.agreement:
+        yield f"distilled on {auto.distilled:,} pictures, but not kept: {auto.agreement.choice} agrees better"
     shown = auto.layers[:_SHOWN_LAYERS]
     width = max(len(each.layer) for each in shown)
     yield f"signal-to-quantization-noise, the worst {len(shown)} of {len(auto.layers)} layers (--json has all):"

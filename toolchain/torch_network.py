@@ -23,6 +23,20 @@ from edgemeta.toolchain.errors import SimulateError
 from edgemeta.toolchain.torch_integers import run_layer
 from edgemeta.toolchain.torch_layers import module_of, with_weights
 
+_TINY = 1e-30
+
+
+def imitation_loss(outputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> Tensor:
+    """The mean over all outputs of mean((y - t)^2) / variance(t), of outputs y and targets t, both [B, C, H, W].
+
+    The variance is that of all elements of t in the batch.
+    """
+    errors = [
+        (output.float() - target).square().mean() / target.var(correction=0).clamp(min=_TINY)
+        for output, target in zip(outputs, targets, strict=True)
+    ]
+    return torch.stack(errors).mean()
+
 
 class TorchNetwork(nn.Module):
     """A float graph as a module; batch norms stay apart, so that a quantizer can fold or tabulate them.

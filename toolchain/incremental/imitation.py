@@ -25,13 +25,12 @@ from edgemeta.toolchain.incremental.network import PartlyFrozen
 from edgemeta.toolchain.incremental.retrain import Goal, NetworkLoss
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.torch_network import TorchNetwork
+from edgemeta.toolchain.torch_network import TorchNetwork, imitation_loss
 from edgemeta.toolchain.train.augment import STREAM_STUDENT, View, draw_view
 from edgemeta.toolchain.train.batches import mixed_precision
 
 _BATCH_PIXELS = 8 * 416 * 416
 """A batch has no more pixels: 3 GB of memory for YOLOX-nano."""
-_TINY = 1e-30
 _EPS = 1e-5
 _MOST = 16
 """Weights are multiplied by 2**-16 .. 2**16."""
@@ -89,18 +88,6 @@ def batch_of(model: FloatModel, settings: IncrementalSettings, images: int) -> i
     """Pictures of a step: those of the settings, fewer where they are large or there are fewer `images`."""
     rows, columns, _ = model.input_shape
     return max(1, min(settings.batch, images, _BATCH_PIXELS // (rows * columns)))
-
-
-def imitation_loss(outputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> Tensor:
-    """The mean over all outputs of mean((y - t)^2) / variance(t), of outputs y and targets t, both [B, C, H, W].
-
-    The variance is that of all elements of t in the batch.
-    """
-    errors = [
-        (output.float() - target).square().mean() / target.var(correction=0).clamp(min=_TINY)
-        for output, target in zip(outputs, targets, strict=True)
-    ]
-    return torch.stack(errors).mean()
 
 
 def imitation(model: FloatModel, parts: PictureParts, settings: IncrementalSettings) -> Goal:

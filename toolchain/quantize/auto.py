@@ -2,9 +2,10 @@
 
 For each rule for the ranges of tensors, weights are fitted layer by layer (`refit.py`), and the network is built and
 run on the cpu backend; then the best one with tables for requantization, and the better of both with weights that are
-not fitted. The one that agrees best with the float network on images that nothing was fitted to is kept: on a part of
-the calibration images, and on drawn scenes where those are few or show one place, or the network is a detection. That
-agrees by its objects, any other network by its outputs.
+not fitted. With pictures for it, the best one is trained to give the float network's outputs (`distill.py`). The one
+that agrees best with the float network on images that nothing was fitted to is kept: on a part of the calibration
+images, and on drawn scenes where those are few or show one place, or the network is a detection. That agrees by its
+objects, any other network by its outputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,7 @@ class Prepared:
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)
         self._plain, self._fitted = LayerWeights(self._blocks), dict[RangeRule, LayerWeights]()
+        self._distilled: LayerWeights | None = None
         self._types: dict[RangeRule, tuple[dict[str, TensorType], dict[str, Grid]]] = {}
 
     def builder(self, choice: Choice) -> Lowering[Folded]:
@@ -68,6 +70,9 @@ class Prepared:
         if choice.ranges not in self._types:
             self._types[choice.ranges] = self._types_of(choice.ranges)
         weights = self._fitted[choice.ranges] if choice.refitted else self._plain
+        if choice.distilled:
+            assert self._distilled is not None
+            weights = self._distilled
         policy = Folded(weights, choice.form, compares_channels(self._model.task))
         types, grids = self._types[choice.ranges]
         return Lowering(self._model, self._blocks, types, policy, self._raw, grids)
@@ -88,6 +93,15 @@ class Prepared:
         every = refitted(builders, self._plain, self.fit, self._events.stage("refit"))
         self._fitted |= {choice.ranges: weights for choice, weights in zip(choices, every, strict=True)}
         return [replace(choice, refitted=True) for choice in choices]
+
+    def distill(self, choice: Choice, pictures: PreparedImages) -> Choice:
+        """The choice, with weights that are trained on pictures, but none that judges."""
+        from edgemeta.toolchain.quantize.distill import distilled, without
+
+        taught = without(pictures, self.judge)
+        stages = self._events.stage("float network"), lambda: self._events.stage("distilling")
+        self._distilled = distilled(self.builder(choice), (taught, self.fit), *stages)
+        return replace(choice, distilled=True)
 
     def layer_errors(self, choice: Choice, integer: Model) -> tuple[LayerError, ...]:
         """The error of every layer, on a few images."""
@@ -112,37 +126,50 @@ def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImage
 class AutoResult(SchemeResult):
     """agreement: of the best choice, on `judged` images: calibration images that nothing was fitted to, drawn scenes.
 
-    tried: every choice, in order; layers: error of each layer, worst first.
+    tried: every choice, in order; layers: error of each layer, worst first. distilled: pictures for a distillation.
     """
 
     judged: int
     agreement: Agreement
     tried: tuple[Agreement, ...]
     layers: tuple[LayerError, ...]
+    distilled: int = 0
 
 
 @dataclass(frozen=True)
 class AutoScheme:
-    """Scheme `auto`. ranges: rules for the ranges of tensors, of which the best is taken."""
+    """Scheme `auto`. ranges: rules for the ranges of tensors, of which the best is taken.
+
+    distill: pictures to train on, which needs PyTorch; None: there is no training.
+    """
 
     calibration: Calibration
     ranges: tuple[RangeRule, ...] = RANGE_RULES
+    distill: Calibration | None = None
 
     def run(self, model: FloatModel, following: Sequence[Stage], events: Events) -> AutoResult:
         """As `Scheme.run`."""
         frames = self.calibration.frames(events.left_out)
-        events.planned((*stages_of_auto(len(frames), len(self.ranges)), *following))
+        more = None if self.distill is None else self.distill.frames(events.left_out)
+        events.planned((*stages_of_auto(len(frames), len(self.ranges), len(more or ())), *following))
         images = PreparedImages(model, WithDrawn(frames), events.stage("images"))
-        return quantize_auto(model, images, self.ranges, events, DRAWN)
+        pictures = None if more is None else PreparedImages(model, more, events.stage("images"))
+        return quantize_auto(model, images, self.ranges, events, DRAWN, pictures)
 
 
-def stages_of_auto(images: int, rules: int) -> tuple[Stage, ...]:
-    """The stages of scheme `auto` for so many calibration images and rules for ranges."""
+def stages_of_auto(images: int, rules: int, pictures: int = 0) -> tuple[Stage, ...]:
+    """The stages of scheme `auto` for so many calibration images, rules for ranges, and pictures to train on."""
     images += DRAWN
     trying = Stage("trying", 0.1 * images)
+    read, trained = (
+        Stage("images", 0.2 * pictures),
+        (Stage("float network", pictures), Stage("distilling", 4 * pictures)),
+    )
     return (
-        *(Stage("images", 0.2 * images), Stage("ranges", 1.2 * images)),
-        *(Stage("refit", (1.0 + rules) * min(32, images)), *[trying] * (rules + 2), Stage("layers", 8)),
+        *(Stage("images", 0.2 * images), *((read,) if pictures else ()), Stage("ranges", 1.2 * images)),
+        *(Stage("refit", (1.0 + rules) * min(32, images)), *[trying] * (rules + 2)),
+        *((*trained, trying) if pictures else ()),
+        Stage("layers", 8),
     )
 
 
@@ -152,11 +179,12 @@ def quantize_auto(
     rules: Sequence[RangeRule] = RANGE_RULES,
     events: Events | None = None,
     drawn: int = 0,
+    pictures: PreparedImages | None = None,
 ) -> AutoResult:
     """The best integer model for calibration images, about 100 to 1,000, of which the last `drawn` are drawn scenes.
 
-    rules: for the ranges of tensors, of which the best is taken. The provenance of the model lists every choice that
-    was tried. Raises QuantizeError, BackendError.
+    rules: for the ranges of tensors, of which the best is taken. pictures: to train on. The provenance of the model
+    lists every choice that was tried. Raises QuantizeError, BackendError.
     """
     events = events or Events()
     prepared = Prepared(model, images, events, drawn)
@@ -180,12 +208,15 @@ def quantize_auto(
         attempt(choice)
     attempt(replace(best()[2], form="table"))
     attempt(replace(best()[2], refitted=False))
+    if pictures is not None:
+        attempt(prepared.distill(best()[2], pictures))
     agreement, integer, chosen = best()
     layers = prepared.layer_errors(chosen, integer)
     every = tuple(each[0] for each in tried)
     own = len(images) - drawn
-    provenance = _provenance(agreement, every, own)
-    return AutoResult(replace(integer, provenance=provenance), own, len(expected.images), agreement, every, layers)
+    provenance, count = _provenance(agreement, every, own), len(pictures or ())
+    made = replace(integer, provenance={**provenance, "distill_pictures": count} if count else provenance)
+    return AutoResult(made, own, len(expected.images), agreement, every, layers, count)
 
 
 def _has_table(layer: Layer) -> bool:

@@ -4,7 +4,7 @@ A convolution or dense layer includes a batch norm that is its only reader, then
 an addition or mean includes its ReLU. A separate batch norm becomes a 1x1 depthwise convolution with that batch norm.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -94,6 +94,12 @@ def folded(block: Block) -> tuple[Float32, Float32]:
         weight = weight * factors.reshape(-1, *[1] * (weight.ndim - 1))
         bias = (bias - block.norm.mean) * factors + block.norm.beta
     return weight.astype(np.float32), bias.astype(np.float32)
+
+
+def with_numbers(block: Block, weight: Float32, bias: Float32) -> Core:
+    """The core of a Conv or Dense block with another weight [O, ...] and bias [O]."""
+    assert isinstance(block.core, Weighted)
+    return replace(block.core, weights=weight, bias=bias)
 
 
 def norm_factors(block: Block) -> NDArray[np.float64] | None:

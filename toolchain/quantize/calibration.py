@@ -155,6 +155,8 @@ _SEED, _SIDE = 2026, 320
 
 DATASET_IMAGES, PICTURES = 1000, 200
 """How many images of a data set, and how many pictures or frames, are used unless stated."""
+DISTILL_PICTURES = 2000
+"""How many pictures a distillation takes at most, evenly chosen."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ StageName = Literal[
     "ranges",
     "trying",
     "refit",
+    "distilling",
     "layers",
     "validation images",
     "held-out images",

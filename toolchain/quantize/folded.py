@@ -25,17 +25,20 @@ class Choice:
     """One way to quantize the whole network.
 
     ranges: rule for the ranges of tensors. form: requantization by per-channel multiplier or by per-channel shift and
-    table. refitted: weights and biases are fitted to the float network's sums, layer by layer (`refit.py`).
+    table. refitted: weights and biases are fitted to the float network's sums, layer by layer (`refit.py`). distilled:
+    then trained together, to give the float network's outputs (`distill.py`).
     """
 
     ranges: RangeRule
     form: Form
     refitted: bool = False
+    distilled: bool = False
 
     @property
     def text(self) -> str:
         """Short name for reports."""
-        return f"{self.form}, {self.ranges}{', refitted' if self.refitted else ''}"
+        fitted = (", refitted" if self.refitted else "") + (", distilled" if self.distilled else "")
+        return f"{self.form}, {self.ranges}{fitted}"
 
 
 class Integers(Protocol):

@@ -25,7 +25,7 @@ from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32, Shape, Weighted
 from edgemeta.model.layers.types import Tensor
-from edgemeta.toolchain.quantize.blocks import Block, Core, folded
+from edgemeta.toolchain.quantize.blocks import Block, Core, folded, with_numbers
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.feedback import affordable, chosen_of, feedback_of, windows_of
@@ -243,5 +243,4 @@ def _float_core(block: Block) -> Core:
     """The float layer, with its batch norm folded in."""
     if not isinstance(block.core, Weighted):
         return block.core
-    weight, bias = folded(block)
-    return replace(block.core, weights=weight, bias=bias)
+    return with_numbers(block, *folded(block))

@@ -40,12 +40,20 @@ class LayerWeights:
         """The same weights, to be fitted."""
         other = LayerWeights(())
         other._folded, other._scales = dict(self._folded), dict(self._scales)
+        other._feedback, other._rounded = dict(self._feedback), dict(self._rounded)
         return other
 
     def fit(self, name: str, weight: Float32, bias: NDArray[np.float64], feedback: Feedback) -> None:
         """Take another weight [O, ...] and bias [O] for a layer, rounded with this error feedback."""
         self._folded[name], self._feedback[name] = (weight, bias), feedback
         self._scales = {key: each for key, each in self._scales.items() if key[0] != name}
+        self._rounded.pop(name, None)
+
+    def train(self, name: str, weight: Float32, bias: NDArray[np.float64], scale: Scales) -> None:
+        """Take another weight [O, ...] and bias [O] for a layer, whose integers have these scales [O]."""
+        self._folded[name] = weight, bias
+        self._feedback.pop(name, None)
+        self._scales |= {(name, True): scale, (name, False): scale.max(keepdims=True)}
         self._rounded.pop(name, None)
 
     def correct(self, name: str, bias: NDArray[np.float64]) -> None:
@@ -55,6 +63,10 @@ class LayerWeights:
     def real(self, name: str) -> tuple[Float32, NDArray[np.float64]]:
         """The real weight [O, ...] and bias [O] of a layer."""
         return self._folded[name][0], self.bias(name)
+
+    def scale(self, name: str) -> Scales:
+        """The scales of the integers that `integers` gave last for a layer, [O] or [1]."""
+        return self._rounded[name].scale
 
     def rounded(self, name: str) -> NDArray[np.float64]:
         """The real numbers of the integers that `integers` gave last for a layer [O, ...]."""

@@ -34,13 +34,14 @@ from edgemeta.toolchain.data.boxed_images import BoxedImages, load_boxed_images,
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import CheckpointError, QuantizeError
 from edgemeta.toolchain.incremental.command import Imitated, IncrementalScheme
-from edgemeta.toolchain.incremental.imitation import PictureParts, batch_of, imitation_loss, with_norms, without_norm
+from edgemeta.toolchain.incremental.imitation import PictureParts, batch_of, with_norms, without_norm
 from edgemeta.toolchain.incremental.run import imitated, integer_network
 from edgemeta.toolchain.incremental.settings import IncrementalSettings
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.compare import Expected
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.run import integer_session
+from edgemeta.toolchain.torch_network import imitation_loss
 from edgemeta.toolchain.train.checkpoint import weights_digest
 from tests.float_networks import conv, norm
 
