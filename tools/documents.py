@@ -18,6 +18,7 @@ from tools import (
     boards,
     detector_tables,
     figures,
+    format_table,
     import_table,
     json_schema,
     key_table,
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parent.parent
 TABLES = {
     "families": import_table.families,
     "figures": lambda: figures.table(ROOT),
+    "formats": format_table.table,
     "keys": key_table.table,
     "layers": layer_table.table,
     "messages": message_table.sections,

@@ -1,6 +1,5 @@
 """Tables of the model file: what every operator computes, and the keys of every other record, from the records."""
 
-import dataclasses
 import inspect
 import json
 import re
@@ -36,7 +35,7 @@ def tasks() -> str:
 
 
 def _table(title: str, kinds: Iterable[type[Any]], left_out: Iterable[str] = ()) -> str:
-    rows = (f"| {_name(kind)} | {_keys(kind, set(left_out))} | {_meaning(kind)} |" for kind in kinds)
+    rows = (f"| {_name(kind)} | {_keys(kind, set(left_out))} | {meaning(kind)} |" for kind in kinds)
     return "\n".join((f"| record | {title} | meaning |", "|---|---|---|", *rows))
 
 
@@ -51,9 +50,8 @@ def _keys(kind: type[Any], left_out: set[str]) -> str:
     return ", ".join(f"`{key}` ({json.dumps(optional[key])})" if key in optional else f"`{key}`" for key in keys)
 
 
-def _meaning(kind: type[Any]) -> str:
-    """The docstring in one cell, its paragraphs and lists as lines."""
-    assert dataclasses.is_dataclass(kind)
+def meaning(kind: type[Any]) -> str:
+    """The docstring of a record in one cell of a table, its paragraphs and lists as lines."""
     blocks = re.split(r"\n\n|\n(?=- )", inspect.getdoc(kind) or "")
     return "<br>".join(_escaped(" ".join(block.split())) for block in blocks)
 
