@@ -118,7 +118,7 @@ class DetectionLevel:
     anchors: width and height of each of 1 to 16 anchors in pixels of the input; empty: one with the sides of the
     stride, which yolox and cells require and yolov3, yolov5, ssd and fastestdet refuse. stride: (sx, sy), pixels of the
     input from one cell to the next; None: the input's width and height divided by the grid's. Sides are above 0 and at
-    most 1e6. All levels or none have objectness, which does not stand beside a background class or `softmax`.
+    most 1e6. All levels or none have objectness; `softmax` needs it, and a background class excludes both.
     """
 
     boxes: str | None
