@@ -212,7 +212,7 @@ def centred(x: Tensor, source: TensorType) -> NDArray[np.int64]:
 def looked_up(table: Tensor, columns: NDArray[np.int64]) -> Tensor:
     """Entries of a table [C, 256] or [1, 256] at columns [N, H, W, C]."""
     row = np.arange(columns.shape[3]) if len(table) > 1 else 0
-    entries: Tensor = table.ravel().take(256 * row + columns)
+    entries: Tensor = table.ravel().take((256 * row + columns).astype(np.intp, copy=False))
     return entries
 
 

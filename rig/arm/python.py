@@ -78,16 +78,11 @@ class EmulatedPython:
     def command(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         """The command of this Python with its arguments; options: of qemu."""
         interpreter = str(self._root / "usr/bin/python3.11")
-        libraries = ":".join(f"/usr/lib/arm-linux-gnueabihf/{name}" for name in ("blas", "lapack"))  # of armv7's NumPy
-        emulator = [
-            self._emulator,
-            "-cpu",
-            self._processor,
-            "-L",
-            str(self._root),
-            "-E",
-            f"LD_LIBRARY_PATH={libraries}",
-        ]
+        found = (
+            self._root / "usr/lib/arm-linux-gnueabihf"
+        )  # what armv7's NumPy needs, where Debian's alternatives find it
+        libraries = f"LD_LIBRARY_PATH={found}/blas:{found}/lapack"
+        emulator = [self._emulator, "-cpu", self._processor, "-L", str(self._root), "-E", libraries]
         return [*emulator, *options, interpreter, *arguments]
 
 

@@ -78,7 +78,7 @@ def test_a_wrong_integer_and_the_end_of_the_time_are_reported(monkeypatch: pytes
         found = outcome(variant, FOREVER)
         assert (found.networks, found.differ) == (2, [first.name])
     late = outcome(Variant("reference"), 0.0)
-    assert (late.networks, late.left) == (0, 2)
+    assert (late.networks, late.left) == (1, 1)
 
 
 def test_a_device_that_fails_is_no_network_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
