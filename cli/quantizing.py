@@ -194,7 +194,8 @@ def quantize(
     lost = _lost(result)
     report(as_json, _values(result, scheme, lost), _text(result, scheme, lost))
     if lost is not None and lost.too_much:
-        remark(f"warning: {lost.text}")
+        hint = "; --distill PICTURES may mend a part of it" if scheme == "auto" and distill is None else ""
+        remark(f"warning: {lost.text}{hint}")
 
 
 def _lost(result: QuantizeResult) -> Loss | None:
