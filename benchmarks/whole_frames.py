@@ -4,7 +4,8 @@
 
 Each runs on a stream of one clip over HTTP on this machine (H.264 in MPEG-TS, or MJPEG), with a broker and a subscriber
 of its own: the service as users run it, one thread for the network, QoS 1, as it is and with `reduce: auto`; and
-`plain_camera.py`, with the file that ONNX Runtime runs faster: ResNet-8 in int8, YOLOX-nano in float. What counts is
+`plain_camera.py`, with the file that ONNX Runtime runs faster: ResNet-8 in int8, YOLOX-nano in float. Beside them
+`decode_alone.py` decodes and does nothing else: no program that decodes every picture takes less. What counts is
 the CPU time, user and system, of the whole process tree between two moments, by the kernel's own account in ns, per
 message that the subscriber heard meanwhile. CPU time depends on other work on the machine far less than wall time does,
 but not on nothing: programs take turns, and the figures are medians over rounds. ResNet-8 takes frames of 640x480,
@@ -48,6 +49,7 @@ BITRATES = {640: "1M", 1920: "4M", 3840: "12M"}
 WARM_UP_FRAMES = 30
 SERVICES: dict[str, dict[str, Any]] = {"edgemeta": {}, "edgemeta, reduce: auto": {"reduce": "auto"}}
 PLAIN = "OpenCV, ONNX Runtime, paho"
+DECODING = "decoding alone"
 GOALS = {"ResNet-8": 0.35, "YOLOX-nano": 0.4}
 
 
@@ -129,6 +131,9 @@ def run(case: Case, clip: Path, who: str, options: argparse.Namespace, folder: P
     """Measure one program on a case once."""
     heard = folder / "heard"
     with stream(clip, CODECS[case.codec][1]) as address, broker_and_subscriber(folder, heard) as port:
+        if who == DECODING:
+            program = str(Path(__file__).with_name("decode_alone.py"))
+            return measure([sys.executable, program, address, str(heard)], heard, options.seconds)
         if who == PLAIN:
             program = str(Path(__file__).with_name("plain_camera.py"))
             command = [options.peer, program, address, str(case.onnx), str(port), case.task]
@@ -183,7 +188,7 @@ def table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     ]
     for each in rows:
         for who, values in each["programs"].items():
-            goal = f" (goal {GOALS[each['network']]:g})" if who != PLAIN else ""
+            goal = f" (goal {GOALS[each['network']]:g})" if who in SERVICES else ""
             lines.append(
                 f"| {each['size']} {each['codec']} | {each['network']} | {who} | {values['ms']:.2f} ms "
                 f"| {each['ratios'][who]:.2f}{goal} | {values['switches']:.1f} |"
@@ -214,7 +219,7 @@ def main() -> None:
         folder = Path(name)
         for case in cases(options, folder):
             clip = draw(folder, case, options.clip, options.rate)
-            runs: dict[str, list[dict[str, float]]] = {who: [] for who in (*SERVICES, PLAIN)}
+            runs: dict[str, list[dict[str, float]]] = {who: [] for who in (*SERVICES, PLAIN, DECODING)}
             for _ in range(options.rounds):
                 for who, rounds in runs.items():
                     rounds.append(run(case, clip, who, options, folder))
