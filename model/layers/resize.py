@@ -70,4 +70,5 @@ def _between(x: NDArray[np.int64], axis: BilinearAxis, number: int) -> NDArray[n
     shape[number] = -1
     upper = axis.weight.reshape(shape)
     one = 1 << BILINEAR_BITS
-    return x.take(axis.lower, number) * (one - upper) + x.take(axis.upper, number) * upper
+    first, second = (x.take(places.astype(np.intp, copy=False), number) for places in (axis.lower, axis.upper))
+    return first * (one - upper) + second * upper
