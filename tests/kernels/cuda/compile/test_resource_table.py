@@ -53,7 +53,7 @@ def test_the_table_covers_every_generation(recorded: dict[str, Any]) -> None:
     assert {name.split()[1] for name in recorded if "(" not in name} == set(ARCHITECTURES)
 
 
-LITTLE = 8
+LITTLE = 16
 """Bytes of a thread that a candidate may spill. The blocks of an SM are not bounded, so ptxas may give registers up for
 more of them (48 of 92 in one tile of sm_87); tuning measures what that is worth."""
 
