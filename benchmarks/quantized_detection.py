@@ -36,7 +36,7 @@ from edgemeta.model.graph import FloatModel, Model
 from edgemeta.model.preprocess import look_up
 from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.detection.suppress import areas, intersections
-from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, OVERLAPS, average_precision
+from edgemeta.toolchain.evaluate.average_precision import OVERLAPS, WATCHED_SCORE, average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.importer.heads.coco import COCO
@@ -259,7 +259,7 @@ def judged(shared: NDArray[np.float64], plain: int, least: float) -> list[int]:
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
     """Markdown of all runs."""
     rows = [
-        f"YOLOX-nano by scheme `auto`, {CALIBRATE} pictures or frames, candidates from {LEAST_SCORE} on.",
+        f"YOLOX-nano by scheme `auto`, {CALIBRATE} pictures or frames, candidates from {WATCHED_SCORE} on.",
         "",
         "| calibration | choice | part | mAP50 | mAP50:95 | F1 above 0.3 | at all scores | seconds | core s |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -26,8 +26,10 @@ from edgemeta.tasks.numbers import Float64
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import first_places
 
-LEAST_SCORE = 0.01
-"""Objects that score less are not looked for: they hardly change the mean, and take time."""
+LEAST_SCORE = 0.001
+"""Objects that score less are not looked for: no threshold can ask for them."""
+WATCHED_SCORE = 0.01
+"""The same where means are only compared, as in trainings and searches, or scores are fitted: less takes time."""
 MOST_OBJECTS = 100
 OVERLAPS = tuple(0.5 + 0.05 * step for step in range(10))
 """Least intersection over union, 0.5 .. 0.95."""

@@ -17,7 +17,7 @@ from edgemeta.tasks.detection.objects import Detector, Object
 from edgemeta.tasks.tiles import in_frame
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.labelled_images import network_pixels
-from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
+from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, WATCHED_SCORE, Precision, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 
 Find = Callable[[NDArray[np.uint8]], list[tuple[Object, ...]]]
@@ -29,9 +29,9 @@ def evaluate_detector(model: Model, session: Session, images: BoxedImages, progr
     return mean_average_precision(objects_in(images, model, finder(model, session), progress), images)
 
 
-def finder(model: Model, session: Session) -> Find:
-    """Finds the objects of an integer detection that score at least LEAST_SCORE."""
-    detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
+def finder(model: Model, session: Session, least: float = LEAST_SCORE) -> Find:
+    """Finds the objects of an integer detection that score at least so much."""
+    detector = Detector(model, least_scores(model.task, least), outlines=False, by_label=True)
 
     def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
         found = session.run(np.ascontiguousarray(look_up(model.preprocessing.table, pixels)))
@@ -42,7 +42,7 @@ def finder(model: Model, session: Session) -> Find:
 
 def evaluate_float_detector(model: FloatModel, images: BoxedImages, progress: Progress) -> Precision:
     """Run a float detection on all images in NumPy, preprocessed as the integer network's."""
-    detector = FloatDetector(model, least_scores(model.task))
+    detector = FloatDetector(model, least_scores(model.task, LEAST_SCORE))
 
     def find(pixels: NDArray[np.uint8]) -> list[tuple[Object, ...]]:
         found = outputs(model, normalized(model, pixels))
@@ -51,10 +51,10 @@ def evaluate_float_detector(model: FloatModel, images: BoxedImages, progress: Pr
     return evaluate_finder(images, _FloatInput(model), find, progress)
 
 
-def least_scores(task: object) -> dict[str, float]:
-    """The thresholds that a detection is measured with."""
+def least_scores(task: object, least: float = WATCHED_SCORE) -> dict[str, float]:
+    """The same threshold for each label of a detection."""
     assert isinstance(task, Detection)
-    return dict.fromkeys(task.labels, LEAST_SCORE)
+    return dict.fromkeys(task.labels, least)
 
 
 def objects_of(detector: Detector, found: Sequence[NDArray[Any]]) -> list[tuple[Object, ...]]:

@@ -27,7 +27,7 @@ from edgemeta.tasks.numbers import Float64, sigmoid
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.frames import Frames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.evaluate.average_precision import JudgedObjects, judged_objects
+from edgemeta.toolchain.evaluate.average_precision import WATCHED_SCORE, JudgedObjects, judged_objects
 from edgemeta.toolchain.evaluate.detection import finder, least_scores, objects_in, objects_of
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.scales import int32_bias
@@ -101,7 +101,7 @@ def calibrate(
     label_overlap = label_overlap or model.task.label_overlap
     model = replace(model, task=replace(model.task, label_overlap=label_overlap))
     with closing(integer_session(model)) as session:
-        found = objects_in(images, model, finder(model, session), lambda *_: None)
+        found = objects_in(images, model, finder(model, session, WATCHED_SCORE), lambda *_: None)
     judged = judged_objects(found, images, same=label_overlap)
     fitted = fit_scores(judged, len(model.labels))
     crossed = _crossed(judged, len(model.labels))

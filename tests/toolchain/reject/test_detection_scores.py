@@ -16,7 +16,7 @@ from edgemeta.tasks.numbers import sigmoid
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.frames import ArrayFrames
 from edgemeta.toolchain.errors import QuantizeError
-from edgemeta.toolchain.evaluate.average_precision import JudgedObjects
+from edgemeta.toolchain.evaluate.average_precision import WATCHED_SCORE, JudgedObjects
 from edgemeta.toolchain.evaluate.detection import finder, objects_in
 from edgemeta.toolchain.quantize.run import integer_session, require_self_test
 from edgemeta.toolchain.reject.detection_scores import calibrate, fit_scores, logit
@@ -46,7 +46,7 @@ def pictures(count: int, seed: int) -> BoxedImages:
 
 def found_by(model: Model, images: BoxedImages) -> list[tuple[Object, ...]]:
     with closing(integer_session(model)) as session:
-        return objects_in(images, model, finder(model, session), lambda *_: None)
+        return objects_in(images, model, finder(model, session, WATCHED_SCORE), lambda *_: None)
 
 
 def test_the_map_that_made_the_objects_is_found() -> None:

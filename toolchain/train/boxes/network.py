@@ -21,8 +21,8 @@ from edgemeta.toolchain.train.network_builder import NetworkBuilder, filters
 STRIDES = (8, 16, 32)
 """Pixels from cell to cell of the three grids."""
 
-LABEL_OVERLAP = 0.75
-"""Boxes of different labels whose intersection over union is greater are one object."""
+OVERLAP, LABEL_OVERLAP = 0.5, 0.75
+"""Boxes of one label whose intersection over union is greater are one object. Of different labels: the second."""
 
 _STAGES = ((32, 1), (64, 2), (128, 3), (256, 1))
 """Channels and blocks of the stages that halve the grid to 4, 8, 16 and 32 pixels."""
@@ -53,7 +53,7 @@ class GridDesign:
 def grid_task(labels: tuple[str, ...]) -> Detection:
     """The task of the network's outputs."""
     levels = tuple(DetectionLevel(f"boxes{stride}", f"classes{stride}") for stride in STRIDES)
-    return Detection(labels, "yolox", levels, overlap_threshold=0.6, label_overlap=LABEL_OVERLAP)
+    return Detection(labels, "yolox", levels, overlap_threshold=OVERLAP, label_overlap=LABEL_OVERLAP)
 
 
 def grid_network(design: GridDesign, labels: tuple[str, ...]) -> TorchNetwork:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.data.boxes.pictures import ReadPictures
-from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, Precision, mean_average_precision
+from edgemeta.toolchain.evaluate.average_precision import WATCHED_SCORE, Precision, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.torch_network import TorchNetwork
@@ -205,7 +205,7 @@ class WatchedBoxes:
 
     def __init__(self, network: TorchNetwork, measured: BoxedImages) -> None:
         model = network.written()
-        self._detector = FloatDetector(model, dict.fromkeys(model.labels, LEAST_SCORE))
+        self._detector = FloatDetector(model, dict.fromkeys(model.labels, WATCHED_SCORE))
         self._measured = measured
 
     def found(self, network: nn.Module) -> list[tuple[Object, ...]]:

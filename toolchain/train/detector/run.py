@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from edgemeta.toolchain.data.boxed_images import BoxedImages
 from edgemeta.toolchain.errors import DataError
-from edgemeta.toolchain.evaluate.average_precision import LEAST_SCORE, mean_average_precision
+from edgemeta.toolchain.evaluate.average_precision import WATCHED_SCORE, mean_average_precision
 from edgemeta.toolchain.evaluate.float_detector import FloatDetector
 from edgemeta.toolchain.progress import Reporter
 from edgemeta.toolchain.torch_network import TorchNetwork
@@ -106,7 +106,7 @@ class _Watched:
 
     def __init__(self, network: TorchNetwork, measured: BoxedImages) -> None:
         model = network.written()
-        self._detector = FloatDetector(model, dict.fromkeys(model.labels, LEAST_SCORE))
+        self._detector = FloatDetector(model, dict.fromkeys(model.labels, WATCHED_SCORE))
         self._measured = measured
         self._pixels = np.ascontiguousarray(measured.x.transpose(0, 3, 1, 2))
 
