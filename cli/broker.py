@@ -18,6 +18,8 @@ from edgemeta.model.errors import EdgemetaError
 LOOK_EVERY = 0.2
 """Seconds, at most, between two looks at the clock."""
 
+READS_ONLY = BrokerLimits(qos=0, retain=False)
+
 
 def broker_of(address: str) -> MqttConfig:
     """The broker at HOST or HOST:PORT, without encryption and login. Raises EdgemetaError."""
@@ -28,33 +30,40 @@ def broker_of(address: str) -> MqttConfig:
         raise EdgemetaError(f"--broker {address}: expected HOST or HOST:PORT, such as 192.168.1.10:1883") from None
 
 
-def connection_of(config: MqttConfig, command: str) -> Connection:
-    """A connection that is not open yet, under another client id than the service's, which so keeps its own."""
+def connection_of(config: MqttConfig, command: str, limits: BrokerLimits = READS_ONLY) -> Connection:
+    """A connection that is not open yet, under another client id than the service's, which so keeps its own.
+
+    limits: what may be published.
+    """
     client = f"edgemeta-{command}-{secrets.token_hex(4)}"
     will = OutgoingMessage(f"{config.base_topic}/{client}/availability", b"offline", 0, retain=False)
-    limits = BrokerLimits(qos=0, retain=False)
     return Connection(config, client, will, Wakeup(), limits, Suspects(f"{config.host}:{config.port}"))
 
 
 def listen(
-    config: MqttConfig, command: str, filters: Sequence[str], receive: Callable[[Incoming], None], seconds: float
+    config: MqttConfig,
+    command: str,
+    filters: Sequence[str],
+    receive: Callable[[Incoming], None],
+    seconds: float,
+    optional: Sequence[str] = (),
 ) -> None:
     """Give what the broker sends on these topics to `receive`, for some seconds from its acceptance on.
 
-    Raises EdgemetaError: LinkError where the connection fails or breaks, SecretError, and for topics that the broker
-    does not let be read.
+    optional: topics that the broker may refuse. Raises EdgemetaError: LinkError where the connection fails or breaks,
+    SecretError, and for other topics that the broker does not let be read.
     """
     connection = connection_of(config, command)
     connection.open()
     polite = False
     try:
         subscriber = connection.subscriber
-        subscriber.subscribe(filters, receive)
+        subscriber.subscribe([*filters, *optional], receive)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             connection.process(connection.wait(min(left, LOOK_EVERY)))
-            if subscriber.refused:
-                raise EdgemetaError(f"the broker does not let {', '.join(sorted(subscriber.refused))} be read")
+            if refused := subscriber.refused.difference(optional):
+                raise EdgemetaError(f"the broker does not let {', '.join(sorted(refused))} be read")
         polite = True
     finally:
         connection.close(politely=polite)

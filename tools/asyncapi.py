@@ -14,7 +14,9 @@ PARAMETERS = {
     "base": "First level(s) of every topic: `mqtt.base_topic` of the config.",
     "device": "The device: `device` of the config.",
     "camera": "The camera: its name under `cameras` in the config.",
-    "verb": "The command that is answered: `reload`, `model`, `set` or `restart`.",
+    "verb": "The command that is answered: `reload`, `model`, `set`, `restart` or `rollout`.",
+    "sha256": "SHA-256 of the model file.",
+    "part": "Number of the part, from 0.",
     "label": "The label, or a zone, `/` and a label; `/`, `+` and `#` in it are `-`.",
 }
 
@@ -47,8 +49,8 @@ def action_on(channel: Channel) -> str:
 
 def schema(channel: Channel) -> dict[str, Any]:
     """Return the JSON Schema of the messages on a channel."""
-    if channel.media == "image/jpeg":
-        return {"title": "Picture", "type": "string", "contentMediaType": channel.media}
+    if channel.message is None and channel.media != "text/plain":
+        return {"title": channel.name.capitalize(), "type": "string", "contentMediaType": channel.media}
     if channel.message is None:
         return {"title": "Availability", "type": "string", "enum": [ONLINE, OFFLINE]}
     return channel.message.model_json_schema(

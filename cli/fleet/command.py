@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import click
 
-from edgemeta.cli.broker import broker_of, listen
-from edgemeta.cli.config_file import config_of
+from edgemeta.cli.broker import listen
 from edgemeta.cli.fleet.devices import Device, Fleet
+from edgemeta.cli.fleet.rollout_command import at_broker, rollout, undo
 from edgemeta.cli.options import json_option, report
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.subscriptions import Incoming
@@ -22,22 +21,23 @@ REDRAW = 2.0
 
 @click.group()
 def fleet() -> None:
-    """Look at all devices that publish at one broker.
+    """Look at all devices that publish at one broker, and give them models.
 
     \b
     Examples:
       edgemeta fleet list --broker 192.168.1.10
       edgemeta fleet list --config /etc/edgemeta/config.yaml --watch
+      edgemeta fleet rollout better.safetensors --to 'yard-*' --stages 1,10%,100% --broker 192.168.1.10
     """
+
+
+fleet.add_command(rollout)
+fleet.add_command(undo)
 
 
 @fleet.command("list", short_help="List the devices of a broker: version, model, cameras, problems.")
 @click.argument("pattern", default="*")
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="A device's config: its `mqtt` section."
-)
-@click.option("--broker", metavar="HOST[:PORT]", help="A broker without encryption and login, instead of a config.")
-@click.option("--base", metavar="TOPIC", help="`mqtt.base_topic` of the devices; with --broker `edgemeta` without it.")
+@at_broker
 @click.option(
     "--seconds",
     type=click.FloatRange(0.1, 3600),
@@ -47,14 +47,13 @@ def fleet() -> None:
 )
 @click.option("--watch", is_flag=True, help="Show the table again and again until Ctrl-C.")
 @json_option
-def list_devices(
-    pattern: str, config: Path | None, broker: str | None, base: str | None, seconds: float, watch: bool, as_json: bool
-) -> None:
+def list_devices(pattern: str, mqtt: MqttConfig, base: str, seconds: float, watch: bool, as_json: bool) -> None:
     """List the devices whose name matches PATTERN (`yard-*`; all without it) and what is wrong with each.
 
     It reads the retained messages of all devices below the base topic, and what they send meanwhile. A device is
     offline when it said so, or when the broker lost it. It changes nothing. With login and access lists it needs the
-    right to read `<base>/+/+` and `<base>/+/+/status`.
+    right to read `<base>/+/+` and `<base>/+/+/status`; with `<base>/+/cmd/rollout` it shows, too, what a rollout wants
+    and is not so yet.
 
     \b
     Examples:
@@ -64,13 +63,7 @@ def list_devices(
     """
     if watch and as_json:
         raise click.UsageError("expected only one of --watch, --json")
-    if broker is not None and config is None:
-        mqtt = broker_of(broker)
-    elif config is not None and broker is None:
-        mqtt = config_of(config).mqtt
-    else:
-        raise click.UsageError("expected one of --config, --broker")
-    found = Fleet(mqtt.base_topic if base is None else base.strip("/"))
+    found = Fleet(base)
     while True:
         _listen(mqtt, found, REDRAW if watch else seconds)
         devices = [each for name, each in sorted(found.devices.items()) if fnmatchcase(name, pattern)]
@@ -86,7 +79,7 @@ def _listen(mqtt: MqttConfig, found: Fleet, seconds: float) -> None:
     def take(message: Incoming) -> None:
         found.take(message.topic, message.payload, retained=message.retained)
 
-    listen(mqtt, "fleet", found.filters, take, seconds)
+    listen(mqtt, "fleet", found.filters, take, seconds, optional=[found.orders])
 
 
 def _lines(devices: Sequence[Device], now: datetime, all_devices: int) -> Iterator[str]:
@@ -98,6 +91,8 @@ def _lines(devices: Sequence[Device], now: datetime, all_devices: int) -> Iterat
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row, device in zip(rows, [None, *devices], strict=True):
         yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        if device is not None and device.wanted is not None:
+            yield f"  > {device.wanted}"
         for problem in () if device is None else device.problems():
             yield f"  ! {problem}"
     offline = sum(each.online is False for each in devices)

@@ -11,7 +11,9 @@ from datetime import datetime, timezone
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from edgemeta.daemon.messages.records import OFFLINE, ONLINE
+from edgemeta.daemon.messages.rollouts import RolloutCommand
 
+ORDER = "cmd/rollout"
 SEEN_BY = ("availability", "info", "stats", "swap")
 """Topics below `<base>/<device>` that tell of a device."""
 CAMERA_TOPIC = "status"
@@ -28,12 +30,21 @@ class _Model(_Fields):
     sha256: str
 
 
+class _Rollout(_Fields):
+    rollout: str | None
+    sha256: str | None
+    state: str
+    percentage: int | None = None
+    reason: str | None = None
+
+
 class _Info(_Fields):
     version: str
     model: _Model
     cameras: list[str]
     overloaded: str | None = None
     model_refused: str | None = None
+    rollout: _Rollout | None = None
 
 
 class _Rate(_Fields):
@@ -59,6 +70,7 @@ class _Swap(_Fields):
 class Device:
     """What is known of one device; None is not known.
 
+    order: what it is to use, of a rollout; None also where that must not be read.
     frames_per_s: sum over its cameras, of the last `stats`. seen: when its last message came that was not retained.
     unread: topics whose last message could not be read.
     """
@@ -69,6 +81,7 @@ class Device:
     frames_per_s: float | None = None
     statuses: dict[str, _Status] = field(default_factory=dict)
     swap: _Swap | None = None
+    order: RolloutCommand | None = None
     seen: datetime | None = None
     unread: set[str] = field(default_factory=set)
 
@@ -95,6 +108,8 @@ class Device:
                 yield f"overloaded: {self.info.overloaded}"
             if self.info.model_refused is not None:
                 yield f"model refused: {self.info.model_refused}"
+            if self.info.rollout is not None and self.info.rollout.state == "failed":
+                yield f"rollout {self.info.rollout.rollout} failed: {self.info.rollout.reason}"
         if self.swap is not None and self.swap.result in _NOT_SWAPPED:
             yield f"last swap {self.swap.result}: {self.swap.reason or 'without a reason'}"
         for camera in self.cameras:
@@ -103,6 +118,24 @@ class Device:
                 yield f"{camera}: {status.status}, {status.reason or 'without a reason'}"
         for topic in sorted(self.unread):
             yield f"{topic}: not a message of edgemeta that this version can read"
+
+    @property
+    def wanted(self) -> str | None:
+        """What a rollout wants of it and is not so yet; None without that."""
+        said, order = None if self.info is None else self.info.rollout, self.order
+        if order is None:
+            return None
+        sha256 = None if order.model is None else order.model.sha256
+        model = "the config's model" if order.model is None else f"{order.model.name} {order.model.sha256[:8]}"
+        text = f"rollout {order.rollout}: {model}"
+        if said is None:
+            return f"{text}, not accepted (`swap.rollouts`)"
+        if (said.rollout, said.sha256) != (order.rollout, sha256):
+            return f"{text}, not received yet"
+        if said.state in ("done", "failed"):
+            return None
+        share = "" if said.percentage is None else f" {said.percentage} %"
+        return f"{text}, {said.state}{share}"
 
     def as_json(self) -> dict[str, object]:
         """All of it, for programs."""
@@ -116,6 +149,8 @@ class Device:
             "cameras": {name: vars(each) for name in self.cameras if (each := self.statuses.get(name)) is not None},
             "frames_per_s": self.frames_per_s,
             "seen": None if self.seen is None else self.seen.isoformat(timespec="seconds"),
+            "wanted": None if self.order is None else self.order.model_dump(mode="json", exclude={"transaction"}),
+            "rollout": None if info is None or info.rollout is None else info.rollout.model_dump(),
             "problems": list(self.problems()),
         }
 
@@ -124,18 +159,23 @@ class Fleet:
     """The devices below one base topic, by their names."""
 
     def __init__(self, base: str) -> None:
-        self._base = base
+        self.base = base
         self.devices: dict[str, Device] = {}
 
     @property
     def filters(self) -> list[str]:
         """The topic filters to subscribe to."""
-        own = [f"{self._base}/+/{topic}" for topic in SEEN_BY]
-        return [*own, f"{self._base}/+/+/{CAMERA_TOPIC}"]
+        own = [f"{self.base}/+/{topic}" for topic in SEEN_BY]
+        return [*own, f"{self.base}/+/+/{CAMERA_TOPIC}"]
+
+    @property
+    def orders(self) -> str:
+        """The topic filter of what devices are to use."""
+        return f"{self.base}/+/{ORDER}"
 
     def take(self, topic: str, payload: bytes, *, retained: bool) -> None:
         """Read one message; an empty one says that there is no longer any."""
-        name, _, rest = topic.removeprefix(f"{self._base}/").partition("/")
+        name, _, rest = topic.removeprefix(f"{self.base}/").partition("/")
         device = self.devices.setdefault(name, Device(name))
         if not retained:
             device.seen = datetime.now(timezone.utc)
@@ -155,6 +195,8 @@ def _read(device: Device, topic: str, payload: bytes) -> None:
         device.online = {ONLINE: True, OFFLINE: False}.get(payload.decode())
     elif topic == "info":
         device.info = _Info.model_validate_json(payload) if payload else None
+    elif topic == ORDER:
+        device.order = RolloutCommand.model_validate_json(payload) if payload else None
     elif topic == "swap":
         device.swap = _Swap.model_validate_json(payload) if payload else None
     elif topic == "stats":

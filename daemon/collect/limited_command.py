@@ -33,12 +33,16 @@ class LimitedCommandError(EdgemetaError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command may take: seconds, and megabytes (10^6 bytes) of data; and the config keys that say so."""
+    """What a command may take: seconds, and megabytes (10^6 bytes) of data; and the config keys that say so.
+
+    niceness: how far it stands back behind the service.
+    """
 
     timeout: float
     timeout_key: str
     max_memory_mb: int
     max_memory_key: str
+    niceness: int = 19
 
 
 def run_limited(
@@ -53,7 +57,8 @@ def run_limited(
     tell: called ten times a second with the last line of its standard error. variables: of its environment, besides
     the service's own. Raises LimitedCommandError and OSError.
     """
-    limited = [*PYTHON, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb), *command]
+    limited = [*PYTHON, "-m", "edgemeta.daemon.collect.limited", str(limits.max_memory_mb)]
+    limited += [str(limits.niceness), *command]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         kept = _environment(variables)
         process = subprocess.Popen(limited, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=kept, cwd="/")

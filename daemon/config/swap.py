@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import PathText, Seconds, Section
 
 
@@ -49,7 +50,13 @@ class SwapConfig(Section):
         "command, too. The last two need the folder.",
     )
     update_timeout: Seconds = Field(
-        default=900.0, description="Seconds after which fetching a network of the registry is ended."
+        default=900.0, description="Seconds after which fetching a network of the registry, or a rollout's, is ended."
+    )
+    rollouts: Annotated[Literal["refuse", "offer", "install"], Applies.RESTART] = Field(
+        default="refuse",
+        description="What happens to a model that `edgemeta fleet rollout` orders, for the cameras without a model of "
+        "their own: `refuse`: nothing; `offer`: it waits until somebody installs it; `install`: it is fetched and "
+        "tried as in every swap, and used instead of `model` until the next order, also after a restart.",
     )
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from edgemeta.daemon.messages.commands import ModelCommand, ReloadCommand, RestartCommand, SetCommand
 from edgemeta.daemon.messages.events import EventMessage
 from edgemeta.daemon.messages.records import FrameMessage, MotionMessage, StateMessage, StatusMessage
+from edgemeta.daemon.messages.rollouts import RolloutCommand
 from edgemeta.daemon.messages.service import AnswerMessage, InfoMessage, SettingsMessage
 from edgemeta.daemon.messages.stats import StatsMessage
 from edgemeta.daemon.messages.swaps import SwapMessage
@@ -153,9 +154,30 @@ RESTART_COMMAND = Channel(
     received=True,
 )
 
+ROLLOUT_COMMAND = Channel(
+    "rollout_command",
+    "{base}/{device}/cmd/rollout",
+    RolloutCommand,
+    retain=True,
+    summary="To the service, with `swap.rollouts`: use this model from now on.",
+    received=True,
+    by_option=True,
+)
+MODEL_PART = Channel(
+    "model_part",
+    "{base}/.models/{sha256}/{part}",
+    None,
+    retain=True,
+    summary="To all services: a part of a model that a rollout sends by the broker.",
+    received=True,
+    by_option=True,
+    media="application/octet-stream",
+)
+
 CHANNELS = (
     *(AVAILABILITY, INFO, STATS, FRAME, STATE, EVENT, STATUS, MOTION, SNAPSHOT, CROP, COUNT, SETTINGS),
     *(SWAP, ANSWER, RELOAD_COMMAND, MODEL_COMMAND, SET_COMMAND, RESTART_COMMAND),
+    *(ROLLOUT_COMMAND, MODEL_PART),
 )
 
 
@@ -165,6 +187,10 @@ class Topics:
 
     base: str
     device: str
+
+    def part(self, sha256: str, part: int) -> str:
+        """Return the topic of a part of a model."""
+        return MODEL_PART.address.format(base=self.base, sha256=sha256, part=part)
 
     def of(self, channel: Channel, camera: str = "", verb: str = "", zone: str = "", label: str = "") -> str:
         """Return the topic of a channel; `camera` for those that have one per camera, `verb` for answers.

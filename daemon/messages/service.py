@@ -5,6 +5,7 @@ from datetime import datetime
 from pydantic import Field
 
 from edgemeta.daemon.messages.records import CameraName, Message, ModelIdentity, Part, SynchronizedWhenSent
+from edgemeta.daemon.messages.rollouts import RolloutState
 from edgemeta.model.tasks import TaskName
 
 
@@ -67,6 +68,9 @@ class InfoMessage(Message):
     )
     model_refused: str | None = Field(
         description="Reason why a model named by the config is not in use; null if all are."
+    )
+    rollout: RolloutState | None = Field(
+        default=None, description="What a fleet wants of the device; null where `swap.rollouts` is `refuse`."
     )
 
 

@@ -5,7 +5,13 @@ import os
 from pathlib import Path
 
 from edgemeta.daemon.config.error_text import for_log
-from edgemeta.daemon.messages.channels import MODEL_COMMAND, RELOAD_COMMAND, RESTART_COMMAND, SET_COMMAND
+from edgemeta.daemon.messages.channels import (
+    MODEL_COMMAND,
+    RELOAD_COMMAND,
+    RESTART_COMMAND,
+    ROLLOUT_COMMAND,
+    SET_COMMAND,
+)
 from edgemeta.daemon.runtime.deadline import Deadline
 from edgemeta.daemon.runtime.log_setup import log_pending_repeats, set_up
 from edgemeta.daemon.runtime.one_arena import share_one_arena
@@ -68,9 +74,11 @@ class App:
         self._watchdog = Watchdog(notifier, service.parts.health, self._on_fatal)
         self._changes = changes = ChangeQueue(service, self._watchdog, self._on_fatal)
         config, parts = plan.config, service.parts
-        models = ModelChoice(changes, service.in_use, parts.telemetry.models, parts.fetcher)
+        models = ModelChoice(changes, service.in_use, parts.telemetry.models, parts.fetcher, parts.rollouts)
         commands = Commands(
-            *(changes, models, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras, self._restart)
+            changes,
+            *(models, parts.rollouts, parts.publisher, parts.identity, config.mqtt.base_topic, config.cameras),
+            self._restart,
         )
         handlers = {
             RELOAD_COMMAND: commands.reload,
@@ -78,6 +86,8 @@ class App:
             SET_COMMAND: commands.set,
             RESTART_COMMAND: commands.restart,
         }
+        if config.swap.rollouts != "refuse":
+            handlers[ROLLOUT_COMMAND] = commands.rollout
         service.register_commands(handlers, commands.refuse)
         if parts.collection is not None:
             parts.collection.use = TaughtModels(changes, parts.collection).use
@@ -92,6 +102,7 @@ class App:
         self._service.start()
         self._watchdog.start()
         self._changes.start()
+        self._service.parts.rollouts.start(self._changes)
 
     def wait(self) -> None:
         """Wait for a signal to stop, or for a fatal error; SIGHUP reloads the config meanwhile."""

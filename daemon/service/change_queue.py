@@ -18,9 +18,10 @@ from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.file_watcher import FileWatcher
 from edgemeta.daemon.service.plan import Plan, PlanError, prepare, replan
-from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult, apply_plan, reload
+from edgemeta.daemon.service.reload import NOTHING_CHANGED, apply_plan, reload
 from edgemeta.daemon.service.service import Service
 from edgemeta.daemon.service.settings import Settings, write_settings
 from edgemeta.model.errors import EdgemetaError

@@ -1,7 +1,8 @@
 """Receives commands, has them carried out and answers them. Every payload is validated first.
 
-A retained command is ignored: it would be carried out again at every connection. Answers are sent only below the
-device's own topics: a sender who may only write to `cmd/` could otherwise make the service publish anywhere.
+A retained command other than `rollout` is ignored: it would be carried out again at every connection. Answers are sent
+only below the device's own topics: a sender who may only write to `cmd/` could otherwise make the service publish
+anywhere.
 """
 
 import logging
@@ -17,12 +18,14 @@ from edgemeta.daemon.inference.pipeline import Identity
 from edgemeta.daemon.messages.channels import ANSWER
 from edgemeta.daemon.messages.command_payload import Payload
 from edgemeta.daemon.messages.commands import Command, ModelCommand, ReloadCommand, RestartCommand, SetCommand
+from edgemeta.daemon.messages.rollouts import RolloutCommand
 from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.model_choice import ModelChoice
-from edgemeta.daemon.service.reload import ChangeResult
+from edgemeta.daemon.service.rollouts import Rollouts
 from edgemeta.daemon.service.settings import CommandError, changed_settings
 
 log = logging.getLogger(__name__)
@@ -40,13 +43,14 @@ class Commands:
         self,
         changes: ChangeQueue,
         models: ModelChoice,
+        rollouts: Rollouts,
         publisher: Publisher,
         identity: Identity,
         base: str,
         cameras: Collection[str],
         restart: Callable[[], None],
     ) -> None:
-        self._changes, self._models = changes, models
+        self._changes, self._models, self._rollouts = changes, models, rollouts
         self._publisher = publisher
         self._identity = identity
         self._restart = restart
@@ -80,15 +84,23 @@ class Commands:
         if command is not None:
             self._changes.restart(self._restart, self._answer_to(message, "restart", command))
 
+    def rollout(self, message: Incoming) -> None:
+        """Carry out the order of a rollout, which is retained; answers when it is done, or has failed."""
+        command = self._read(RolloutCommand, message, "rollout", may_be_retained=True)
+        if command is not None:
+            self._rollouts.order(command, self._answer_to(message, "rollout", command))
+
     def refuse(self, message: Incoming, reason: str) -> None:
         """Answer a command that exceeds the rate limit; it is not carried out."""
         if not message.retained:
             verb = message.topic.rpartition("/")[2]
             self._answer(message, verb, Payload(message.payload).transaction, _no(f"too many commands: {reason}"))
 
-    def _read(self, kind: type[AnyCommand], message: Incoming, verb: str) -> AnyCommand | None:
+    def _read(
+        self, kind: type[AnyCommand], message: Incoming, verb: str, may_be_retained: bool = False
+    ) -> AnyCommand | None:
         """Parse a command; an invalid one is answered, and None returned."""
-        if message.retained:
+        if message.retained and not may_be_retained:
             log.warning("the retained message on %s is ignored: commands must not be retained", message.topic)
             return None
         payload = Payload(message.payload)

@@ -11,10 +11,11 @@ from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.messages.commands import ModelCommand
 from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.model_fetcher import ModelFetcher
 from edgemeta.daemon.service.model_folder import SUFFIX, ModelFolder, chosen_name, known_by_name
 from edgemeta.daemon.service.plan import InUse, Plan, replan
-from edgemeta.daemon.service.reload import ChangeResult
+from edgemeta.daemon.service.rollouts import Rollouts
 from edgemeta.daemon.service.settings import CommandError
 from edgemeta.model.address import Address
 from edgemeta.model.atomic_write import write_atomically
@@ -26,11 +27,21 @@ from edgemeta.model.zoo import names
 class ModelChoice:
     """Carries out the command. Any thread may call."""
 
-    def __init__(self, changes: ChangeQueue, in_use: InUse, folder: ModelFolder, fetcher: ModelFetcher) -> None:
+    def __init__(
+        self, changes: ChangeQueue, in_use: InUse, folder: ModelFolder, fetcher: ModelFetcher, rollouts: Rollouts
+    ) -> None:
         self._changes, self._in_use, self._folder, self._fetcher = changes, in_use, folder, fetcher
+        self._rollouts = rollouts
 
     def use(self, command: ModelCommand, answer: Answer) -> None:
-        """Swap to a model; one that only the registry has is fetched before. Answers when it is done, or cannot be."""
+        """Swap to a model; one that only the registry has is fetched before. Answers when it is done, or cannot be.
+
+        An update installs what a rollout orders, if that is not in use.
+        """
+        order = self._rollouts.installable if command.update and command.camera is None else None
+        if order is not None:
+            self._rollouts.order(order, answer, by_person=True)
+            return
         try:
             network = self._to_fetch(command)
         except CommandError as error:

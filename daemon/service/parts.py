@@ -21,6 +21,7 @@ from edgemeta.daemon.metrics.latency import StageLatencies
 from edgemeta.daemon.metrics.snapshot import MetricsSnapshot
 from edgemeta.daemon.mqtt.homeassistant.discovery import Discovery
 from edgemeta.daemon.mqtt.link import MqttLink
+from edgemeta.daemon.mqtt.model_parts import ModelParts
 from edgemeta.daemon.mqtt.outbox.files import file_of
 from edgemeta.daemon.mqtt.outbox.queue import Outbox
 from edgemeta.daemon.mqtt.outbox.writer import OutboxWriter
@@ -36,6 +37,7 @@ from edgemeta.daemon.service.last_good_recorder import LastGoodRecorder
 from edgemeta.daemon.service.model_fetcher import ModelFetcher
 from edgemeta.daemon.service.plain_counts import PlainCounts
 from edgemeta.daemon.service.plan import InUse, Plan
+from edgemeta.daemon.service.rollouts import Rollouts
 from edgemeta.daemon.service.telemetry import Telemetry
 from edgemeta.daemon.web.recent_frames import RecentFrames
 from edgemeta.daemon.web.state import ServiceView
@@ -85,9 +87,14 @@ class Parts:
             *(lambda: self.telemetry.publish_again(self.cameras.statuses), self._publish_change, on_fatal),
         )
         self.fetcher = ModelFetcher(lambda: self.telemetry.publish_settings(), on_fatal)
+        model_parts = ModelParts(topics)
+        self.rollouts = Rollouts(self.in_use, model_parts, lambda: self.telemetry.publish_rollout(), on_fatal)
+        if self.rollouts.state is not None:
+            self.link.listeners.append(model_parts)
         self.telemetry = Telemetry(
             *(self.in_use, self.identity, self.clock, self.publisher, self.link, self.outbox),
             *(self.frames, self.counters, self.latencies, self.conditions, self.fetcher),
+            self.rollouts,
         )
         self.counts = PlainCounts(self.in_use, self.publisher)
         self.removed = RemovedCameras(self.link, topics, names, self._retained_by_option)

@@ -34,6 +34,7 @@ from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.model_folder import choosable, chosen_name
 from edgemeta.daemon.service.object_checks import object_problems
+from edgemeta.daemon.service.rollout_store import with_rollout
 from edgemeta.daemon.service.settings import Settings, fitting, read_settings, with_settings
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
@@ -115,7 +116,7 @@ def prepare(path: Path, running: Plan | None = None, keep_settings: bool = False
         found, problems = file.validate()
         if found is None:
             raise file.error(problems)
-        config = resolved(found, path.parent)
+        config = with_rollout(resolved(found, path.parent))
         plan = _plan(path, config, _kept(config, running, keep_settings), running, problems)
         if plan is None:
             raise file.error(problems)
@@ -145,7 +146,7 @@ def _prepare_start(path: Path) -> Plan:
     found, problems = file.validate()
     if found is None:
         raise file.error(problems)
-    config = resolved(found, path.parent)
+    config = with_rollout(resolved(found, path.parent))
     last_good = LastGood(folder_of(config))
     settings = _kept(config, None)
     plan = _plan(path, config, settings, None, problems)

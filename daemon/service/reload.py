@@ -7,7 +7,7 @@ changes nothing, and neither does one whose models fail in their swap.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger, replacements_between
 from edgemeta.daemon.messages.swaps import SwapResult
 from edgemeta.daemon.runtime.log_setup import set_up
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.last_good_recorder import release
 from edgemeta.daemon.service.plan import Plan, prepare
 from edgemeta.daemon.service.service import Service
@@ -28,15 +29,6 @@ log = logging.getLogger(__name__)
 
 BeforeSwap: TypeAlias = Callable[[], None]
 """Called when all is validated and loaded, before new models are tried on live frames."""
-
-
-@dataclass(frozen=True)
-class ChangeResult:
-    """Result of a requested change in one sentence. cancelled: because a newer change was requested."""
-
-    ok: bool
-    message: str
-    cancelled: bool = False
 
 
 NOTHING_CHANGED = ChangeResult(True, "config reloaded: nothing changed")

@@ -72,6 +72,7 @@ class Service:
             parts.collection.teacher.stop(0.0)
             parts.collection.collector.stop(0.0)
         parts.fetcher.stop(0.0)
+        parts.rollouts.stop(0.0)
         parts.cameras.stop()
         parts.frames.close()
         parts.stats_timer.stop(producers.left)

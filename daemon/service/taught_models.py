@@ -13,8 +13,8 @@ from edgemeta.daemon.collect.collection import CollectionService, ModelUse
 from edgemeta.daemon.collect.errors import CollectError
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.service.change_queue import ChangeQueue
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.plan import replan
-from edgemeta.daemon.service.reload import ChangeResult
 from edgemeta.model.address import Address
 
 log = logging.getLogger(__name__)

@@ -29,6 +29,7 @@ from edgemeta.daemon.service.conditions import Conditions
 from edgemeta.daemon.service.model_fetcher import ModelFetcher
 from edgemeta.daemon.service.model_folder import Available, ModelFolder, chosen_name
 from edgemeta.daemon.service.plan import InUse
+from edgemeta.daemon.service.rollouts import Rollouts
 from edgemeta.daemon.service.settings import names_of, score_of
 
 
@@ -47,6 +48,7 @@ class Telemetry:
     _latencies: StageLatencies
     _conditions: Conditions
     _fetcher: ModelFetcher
+    _rollouts: Rollouts
 
     def __post_init__(self) -> None:
         self._who: dict[str, Any] = asdict(self._identity)
@@ -86,6 +88,11 @@ class Telemetry:
     def publish_info(self) -> None:
         """Publish what runs, and why a model that the config names is not in use."""
         self._publisher.send(self._publisher.encode(INFO, self.info()))
+
+    def publish_rollout(self) -> None:
+        """Publish how the device gets on with the order of a rollout."""
+        self.publish_info()
+        self.publish_settings()
 
     def publish_stats(self) -> None:
         """Publish the counters and latencies; without a connection those of this period are not sent."""
@@ -129,6 +136,9 @@ class Telemetry:
             loaded = plan.loaded_models[camera]
             name = chosen_name(plan.config.model_of(camera))
             newest = self.models.available(plan.config, plan.config.model_of(camera), loaded)
+            order = self._rollouts.installable if config.model is None else None
+            if order is not None and order.model is not None:
+                newest = Available(order.model.sha256, is_newer=order.model.sha256 != loaded.identity.sha256)
             message = SettingsMessage(
                 **self._who,
                 camera=camera,
@@ -139,7 +149,7 @@ class Telemetry:
                 model=name,
                 model_sha256=loaded.identity.sha256,
                 available_sha256=newest.sha256,
-                update=self._update(name, newest),
+                update=self._update(name, newest) if order is None else self._rollouts.as_update,
                 by_command=names_of(plan.settings[camera]) if camera in plan.settings else [],
             )
             self._publisher.send(self._publisher.encode(SETTINGS, message, camera))
@@ -202,6 +212,7 @@ class Telemetry:
             tasks={name: loaded.task for name, loaded in plan.loaded_models.items()},
             overloaded=self._conditions.overloaded,
             model_refused=self._in_use.refused,
+            rollout=self._rollouts.state,
         )
 
     def _stats(self) -> StatsMessage:

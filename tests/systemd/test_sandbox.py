@@ -64,7 +64,7 @@ print(os.getpriority(os.PRIO_PROCESS, 0), resource.getrlimit(resource.RLIMIT_DAT
 
 def test_teaching_can_lower_its_priority_and_limit_its_memory(sandbox: list[str]) -> None:
     """Its launcher must be a child of the service, not of the init process."""
-    command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", "300", sys.executable, "-c", TOLD]
+    command = [sys.executable, "-m", "edgemeta.daemon.collect.limited", "300", "19", sys.executable, "-c", TOLD]
     reported = subprocess.run([*sandbox, *command], capture_output=True, text=True, timeout=60, check=False)
     assert (reported.stdout, reported.stderr, reported.returncode) == ("19 300000000\n", "", 0)
 

@@ -7,20 +7,16 @@ file's own: with `http://mirror.lan` a file is at `http://mirror.lan/raw.githubu
 import fcntl
 import hashlib
 import os
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import BinaryIO
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.errors import KnownNetworkError
+from edgemeta.model.http_file import DownloadError, download
 from edgemeta.model.known.registry import RemoteFile
 
 MIRROR = "EDGEMETA_MIRROR"
-TIMEOUT_S = 30.0
-"""Longest time without an answer, and without another byte of it."""
 _CHUNK = 1 << 16
 _HELP = "or name a file that you have with --from"
 
@@ -96,47 +92,12 @@ def address_of(file: RemoteFile) -> str:
 
 
 def _download(address: str, file: RemoteFile, content: BinaryIO, report: Progress) -> None:
-    """Append to what was downloaded before, or begin again where the server gives the whole only."""
-    done = content.tell()
-    request = Request(address, headers={"Range": f"bytes={done}-"} if done else {})  # noqa: S310 (http and https only)
     try:
-        with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-            if done and answer.status != 206:
-                content.truncate(0)
-                done = 0
-            _copy(answer, done, file, content, report)
-    except HTTPError as error:
-        hint = "the file is no longer there" if error.code in (404, 410) else "the server refuses it"
-        raise KnownNetworkError(f"{address}: {hint} ({error.code} {error.reason}): set {MIRROR} {_HELP}") from None
-    except URLError as error:
-        raise KnownNetworkError(
-            f"{address}: cannot be reached ({error.reason}): connect to a network, set {MIRROR} {_HELP}"
-        ) from None
-    except (HTTPException, TimeoutError, ConnectionError) as error:
-        raise KnownNetworkError(
-            f"{address}: broke off after {content.tell():,} of {file.size:,} bytes ({error or type(error).__name__}): "
-            "the same command goes on from there"
-        ) from None
-
-
-def _copy(answer: HTTPResponse, done: int, file: RemoteFile, content: BinaryIO, report: Progress) -> None:
-    while chunk := _read(answer):
-        done += len(chunk)
-        if done > file.size:
-            content.truncate(0)
-            raise KnownNetworkError(f"{answer.url}: is another file, of more than {file.size:,} bytes: nothing is kept")
-        content.write(chunk)
-        report(done, file.size)
-    content.flush()
-    if done < file.size:
-        raise ConnectionError("the server ended it")
-
-
-def _read(answer: HTTPResponse) -> bytes:
-    try:
-        return answer.read(_CHUNK)
-    except (OSError, HTTPException) as error:
-        raise ConnectionError(str(error) or type(error).__name__) from None
+        download(address, file.size, content, report)
+    except DownloadError as error:
+        if error.goes_on:
+            raise KnownNetworkError(f"{error}: the same command goes on from there") from None
+        raise KnownNetworkError(f"{error}: set {MIRROR} {_HELP}") from None
 
 
 def _require(part: Path, file: RemoteFile, address: str) -> None:

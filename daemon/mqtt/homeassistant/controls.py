@@ -4,7 +4,7 @@ Each sends a command (docs/mqtt.md) and shows what the service then says, never 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from edgemeta.daemon.messages.channels import (
@@ -83,8 +83,8 @@ def settings(topics: Topics, camera: str, shown: str, has_score: bool) -> dict[s
     return found
 
 
-def models(topics: Topics, of: str, prefix: str, choices: Iterable[str], used: str, own: bool) -> dict[str, Component]:
-    """Return the entities that choose the model, and install another file of the same name.
+def models(topics: Topics, of: str, prefix: str, choices: Sequence[str], used: str, own: bool) -> dict[str, Component]:
+    """Return the entities that choose the model, if there is a choice, and install another one.
 
     of: the camera whose settings show the model in use. prefix: of the names for people. choices: models that can be
     chosen; used: the one in use. own: whether the camera has a model of its own, rather than that of the device.
@@ -95,7 +95,7 @@ def models(topics: Topics, of: str, prefix: str, choices: Iterable[str], used: s
         "command_topic": topics.of(MODEL_COMMAND),
         "entity_category": "config",
     }
-    return {
+    choice: dict[str, Component] = {
         f"choice{end}": {
             "p": "select",
             "name": f"{prefix}model choice",
@@ -104,15 +104,18 @@ def models(topics: Topics, of: str, prefix: str, choices: Iterable[str], used: s
             "value_template": "{{ value_json.model }}",
             "command_template": _with_value("model", **camera),
             **common,
-        },
+        }
+    }
+    update: dict[str, Component] = {
         f"update{end}": {
             "p": "update",
             "name": f"{prefix}model update",
             "value_template": UPDATE,
             "payload_install": _command(model=used, update=True, **camera),
             **common,
-        },
+        }
     }
+    return {**choice, **update} if choices else update
 
 
 def events(topics: Topics, camera: str, shown: str, followed: bool) -> Component:

@@ -71,7 +71,8 @@ class DeviceView:
     """A device as Home Assistant shows it; stats_period in seconds.
 
     shown: its name for people; empty: that in topics. area, url: where it is, and its page; None: unknown. commands:
-    whether it takes any. models: those that a command can choose. health: what it says about itself.
+    whether it takes any. models: those that a command can choose; rollouts: whether a fleet orders some.
+    health: what it says about itself.
     """
 
     topics: Topics
@@ -82,6 +83,7 @@ class DeviceView:
     url: str | None = None
     commands: bool = False
     models: tuple[str, ...] = ()
+    rollouts: bool = False
     health: tuple[str, ...] = ()
 
     @property
@@ -131,6 +133,7 @@ def view_of(
         url=home.configuration_url or _page_of(config.web),
         commands=config.mqtt.commands,
         models=models,
+        rollouts=config.swap.rollouts != "refuse",
         health=health,
     )
 
@@ -179,7 +182,7 @@ def device_components(view: DeviceView) -> dict[str, Component]:
     if view.commands:
         found |= controls.buttons(view.topics)
     shared = next((name for name, camera in view.cameras.items() if not camera.own_model), None)
-    if view.commands and view.models and shared is not None:
+    if view.commands and (view.models or view.rollouts) and shared is not None:
         found |= controls.models(view.topics, shared, "", view.models, view.cameras[shared].model, own=False)
     return _identified(view, found)
 

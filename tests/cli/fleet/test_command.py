@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ from rig.broker import Mosquitto
 from rig.waiting import free_port, wait_until
 
 CLI = str(Path(sys.executable).with_name("edgemeta"))
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    if not Mosquitto.installed():
-        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
-    made = Mosquitto(tmp_path)
-    made.start()
-    yield made
-    made.stop()
 
 
 def run(*words: str) -> Result:

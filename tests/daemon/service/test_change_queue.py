@@ -8,8 +8,9 @@ import pytest
 from edgemeta.daemon.capture.camera import Camera
 from edgemeta.daemon.messages.commands import SetCommand
 from edgemeta.daemon.service.change_queue import WAITING, ChangeQueue
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.plan import Plan
-from edgemeta.daemon.service.reload import NOTHING_CHANGED, ChangeResult
+from edgemeta.daemon.service.reload import NOTHING_CHANGED
 from rig.waiting import wait_until
 from tests.daemon.service.conftest import Running
 

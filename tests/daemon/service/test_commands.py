@@ -21,9 +21,9 @@ from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.daemon.service.change_queue import Answer
+from edgemeta.daemon.service.change_result import ChangeResult
 from edgemeta.daemon.service.commands import CommandError, Commands
 from edgemeta.daemon.service.model_choice import ModelChoice, with_model
-from edgemeta.daemon.service.reload import ChangeResult
 
 DONE = ChangeResult(True, "done")
 

@@ -9,7 +9,8 @@ import pytest
 
 from edgemeta.daemon.messages.swaps import SwapMessage, SwapResult
 from edgemeta.daemon.runtime.deadline import Deadline
-from edgemeta.daemon.service.reload import ChangeResult, reload
+from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.reload import reload
 from edgemeta.model.graph import Model
 from rig.waiting import wait_until
 from tests.daemon.service.conftest import PlantedBackend, Running

@@ -103,7 +103,7 @@ def test_a_file_that_is_gone(served: Served) -> None:
 
 def test_no_network(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MIRROR, f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(KnownNetworkError, match=r"cannot be reached \(.*refused.*\): connect to a network"):
+    with pytest.raises(KnownNetworkError, match=r"cannot be reached \(.*refused.*\): set EDGEMETA_MIRROR or"):
         fetched(remote(), quiet)
 
 

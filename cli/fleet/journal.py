@@ -1,0 +1,98 @@
+"""The journal of a rollout: what was decided before the first order, and how far it is. Written before each step.
+
+It is all that a command needs to go on after a kill, at any time, also where the broker has forgotten what it retained.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.messages.rollouts import RolloutCommand, WantedModel
+from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.errors import EdgemetaError
+
+
+class Journal(BaseModel):
+    """One rollout. stages: the devices that each adds. before: the order that each device had, None for none.
+
+    stage: the one that runs, from 0. state: going; undoing: the devices are given their order before; done, undone: the
+    end. reason: why it is undone. file: the model's path. most_failed: failed devices of a stage that do not halt it.
+    timeout, settle: seconds.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[1] = 1
+    id: str
+    model: WantedModel
+    file: str
+    stages: list[list[str]]
+    before: dict[str, RolloutCommand | None]
+    stage: int = 0
+    state: Literal["going", "undoing", "done", "undone"] = "going"
+    reason: str | None = None
+    most_failed: int = 0
+    timeout: float = 600.0
+    settle: float = 5.0
+
+    @property
+    def ordered(self) -> list[str]:
+        """The devices that have an order: of the stages so far."""
+        return [name for stage in self.stages[: self.stage + 1] for name in stage]
+
+    def order(self, device: str) -> RolloutCommand:
+        """What a device is to use now."""
+        if self.state in ("going", "done"):
+            return RolloutCommand(rollout=self.id, device=device, model=self.model)
+        return self.before[device] or RolloutCommand(rollout=f"{self.id}-undone", device=device, model=None)
+
+
+class JournalFile:
+    """The file of one fleet: of a broker and a base topic."""
+
+    def __init__(self, mqtt: MqttConfig, base: str) -> None:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{mqtt.host}-{mqtt.port}-{base}")
+        self.path = state / "edgemeta" / "fleet" / f"{name}.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other command use it meanwhile. Raises EdgemetaError."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self.path.with_suffix(".lock").open("a")
+        except OSError as error:
+            raise EdgemetaError(f"{self.path.parent}: cannot be written: {error.strerror}") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EdgemetaError(f"{self.path}: another command carries out this rollout: end it first") from None
+            yield
+
+    def read(self) -> Journal | None:
+        """Return the last rollout; None before the first. Raises EdgemetaError."""
+        try:
+            return Journal.model_validate_json(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise EdgemetaError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except ValidationError as error:
+            raise EdgemetaError(
+                f"{self.path}: is no journal of a rollout ({error.error_count()} mistakes): delete it to begin anew"
+            ) from None
+
+    def write(self, journal: Journal) -> None:
+        """Keep how far it is. Raises EdgemetaError."""
+        try:
+            write_atomically(self.path, journal.model_dump_json(indent=1).encode())
+        except OSError as error:
+            raise EdgemetaError(f"{self.path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,84 @@
+"""Carries out a rollout: publishes the orders of its journal, listens to the devices, and takes step after step."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from edgemeta.cli.fleet.devices import Fleet
+from edgemeta.cli.fleet.journal import Journal, JournalFile
+from edgemeta.cli.fleet.progress import DONE, OFF, WAITING, Step, standing, step
+from edgemeta.cli.fleet.session import Session
+from edgemeta.daemon.messages.channels import ROLLOUT_COMMAND, Topics
+from edgemeta.daemon.messages.rollouts import CHUNK
+
+TICK = 0.5
+"""Seconds between two looks at what the devices have said."""
+
+
+def carry_out(
+    journal: Journal, file: JournalFile, session: Session, fleet: Fleet, content: bytes, tell: Callable[[str], None]
+) -> Journal:
+    """Go on with a rollout to its end; return its journal. content: of the model. Raises EdgemetaError."""
+    if journal.model.address is None and journal.state == "going":
+        for part, topic in enumerate(parts_of(fleet.base, journal)):
+            session.retain(topic, content[CHUNK * part : CHUNK * (part + 1)])
+    while journal.state in ("going", "undoing"):
+        file.write(journal)
+        tell(_begins(journal))
+        _publish(journal, session, fleet)
+        journal = _stage(journal, session, fleet, tell)
+    _publish(journal, session, fleet)
+    if journal.state == "undone" or not off(journal, fleet):  # nobody will ask for them
+        for topic in parts_of(fleet.base, journal):
+            session.retain(topic, b"")
+    while not session.is_quiet:
+        session.run(TICK)
+    file.write(journal)
+    return journal
+
+
+def off(journal: Journal, fleet: Fleet) -> list[str]:
+    """The devices that have not taken their order yet."""
+    found = {name: standing(journal, fleet.devices.get(name), name, is_late=False) for name in journal.ordered}
+    return [name for name, each in found.items() if each.kind in (OFF, WAITING)]
+
+
+def _publish(journal: Journal, session: Session, fleet: Fleet) -> None:
+    for device in journal.ordered:
+        order = journal.order(device).model_dump_json(exclude={"transaction"})
+        session.retain(Topics(fleet.base, device).of(ROLLOUT_COMMAND), order.encode())
+
+
+def _stage(journal: Journal, session: Session, fleet: Fleet, tell: Callable[[str], None]) -> Journal:
+    """Wait until the next step; return its journal."""
+    began = time.monotonic()
+    waits_until, told = began, dict[str, str]()
+    while True:
+        session.run(TICK)
+        now = time.monotonic()
+        found = step(journal, fleet.devices, now - began, now - waits_until)
+        for line in _news(found, told):
+            tell(line)
+        if found.next is not None:
+            return found.next
+        if found.counts[WAITING]:
+            waits_until = now
+
+
+def _begins(journal: Journal) -> str:
+    if journal.state == "undoing":
+        return f"{journal.reason}: {len(journal.ordered)} devices go back to what they had"
+    names = journal.stages[journal.stage]
+    return f"stage {journal.stage + 1} of {len(journal.stages)}: {len(names)} devices"
+
+
+def _news(found: Step, told: dict[str, str]) -> Iterator[str]:
+    for name, each in found.standings.items():
+        if each.kind != WAITING and told.get(name) != each.text:
+            told[name] = each.text
+            yield f"  {name}: {each.text} ({found.counts[DONE]} of {len(found.standings)} done)"
+
+
+def parts_of(base: str, journal: Journal) -> list[str]:
+    """The topics of the parts of a rollout's model."""
+    count = -(-journal.model.size // CHUNK) if journal.model.address is None else 0
+    return [Topics(base, "").part(journal.model.sha256, part) for part in range(count)]
