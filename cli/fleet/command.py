@@ -21,7 +21,7 @@ REDRAW = 2.0
 
 @click.group()
 def fleet() -> None:
-    """Look at all devices that publish at one broker, and give them models.
+    """List the devices of a broker, and give them models in stages.
 
     \b
     Examples:

@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from edgemeta.daemon.config.error_text import for_log, reason_of
 from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.inference.swap.replacement import Trigger
 from edgemeta.daemon.runtime.threads import guarded_thread
-from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.file_watcher import FileWatcher
 from edgemeta.daemon.service.plan import Plan, PlanError, prepare, replan
 from edgemeta.daemon.service.reload import NOTHING_CHANGED, apply_plan, reload
@@ -35,9 +35,6 @@ _RELOAD = "reload"
 
 WRITES_EVERY = 60.0
 """Seconds until the last good model is written again to a disk that could not be written."""
-
-Answer: TypeAlias = Callable[[ChangeResult], None]
-"""Called with the result of a change, in the thread of changes."""
 
 
 class ChangeListener(Protocol):

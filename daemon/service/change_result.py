@@ -1,6 +1,8 @@
 """What came of a requested change."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -10,3 +12,7 @@ class ChangeResult:
     ok: bool
     message: str
     cancelled: bool = False
+
+
+Answer: TypeAlias = Callable[[ChangeResult], None]
+"""Called with the result of a change, in the thread of changes."""

@@ -22,8 +22,8 @@ from edgemeta.daemon.messages.rollouts import RolloutCommand
 from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
-from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
-from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.change_queue import ChangeQueue
+from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.model_choice import ModelChoice
 from edgemeta.daemon.service.rollouts import Rollouts
 from edgemeta.daemon.service.settings import CommandError, changed_settings

@@ -10,8 +10,8 @@ from pathlib import Path
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.messages.commands import ModelCommand
-from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
-from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.change_queue import ChangeQueue
+from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.model_fetcher import ModelFetcher
 from edgemeta.daemon.service.model_folder import SUFFIX, ModelFolder, chosen_name, known_by_name
 from edgemeta.daemon.service.plan import InUse, Plan, replan

@@ -8,9 +8,9 @@ import hashlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from edgemeta.daemon.collect.limited_command import PYTHON, Limits, run_limited
 from edgemeta.daemon.config.config import Config, resolved
@@ -20,13 +20,10 @@ from edgemeta.daemon.messages.rollouts import RolloutCommand, RolloutState, Want
 from edgemeta.daemon.messages.service import ModelUpdate
 from edgemeta.daemon.mqtt.model_parts import ModelParts, PartsError
 from edgemeta.daemon.runtime.threads import guarded_thread
-from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.plan import InUse, Plan, replan
 from edgemeta.daemon.service.rollout_store import STARTS, RolloutStore
 from edgemeta.model.errors import EdgemetaError
-
-if TYPE_CHECKING:
-    from edgemeta.daemon.service.change_queue import Answer, ChangeQueue
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +36,17 @@ MAX_MEMORY_MB, NICENESS = 256, 5
 NO_CAMERA = "every camera has a model of its own, expected one that uses the device's"
 
 
+class Changes(Protocol):
+    """The queue of changes."""
+
+    def swap_model(self, choose: Callable[[Plan], Plan], answer: Answer, subject: Hashable = None) -> None:
+        """Request that the plan which `choose` derives from the running one is applied."""
+
+
 @dataclass(frozen=True)
 class _Job:
     order: RolloutCommand
-    answer: "Answer"
+    answer: Answer
     by_person: bool
 
 
@@ -63,10 +67,10 @@ class Rollouts:
         self._jobs = queue.SimpleQueue[_Job | None]()
         self._cancelled = threading.Event()
         self._stopping = False
-        self._changes: ChangeQueue | None = None
+        self._changes: Changes | None = None
         self._thread = guarded_thread("rollouts", self._run, on_fatal)
 
-    def start(self, changes: "ChangeQueue") -> None:
+    def start(self, changes: Changes) -> None:
         """Start to carry out orders, where the config allows them."""
         self._changes = changes
         if self.state is not None:
@@ -80,7 +84,7 @@ class Rollouts:
         if self._thread.is_alive():
             self._thread.join(timeout)
 
-    def order(self, order: RolloutCommand, answer: "Answer", by_person: bool = False) -> None:
+    def order(self, order: RolloutCommand, answer: Answer, by_person: bool = False) -> None:
         """Carry out an order, instead of one that is being fetched. by_person: whether somebody installs it now."""
         own = self._in_use.plan.base.device
         if order.device != own:

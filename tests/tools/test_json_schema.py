@@ -31,6 +31,7 @@ LEFT_OUT = {
     "reload_command": {"transaction"},
     "restart_command": {"transaction"},
     "model_command": {"transaction", "camera", "update"},
+    "rollout_command": {"transaction"},
     "set_command": {"transaction", "camera", "enabled", "max_fps", "score", "labels"},
 }
 """Fields that the sender of a command may leave out."""
@@ -43,7 +44,7 @@ def test_a_schema_requires_every_field_that_the_service_sends(name: str) -> None
     for record in [schema, *schema.get("$defs", {}).values()]:
         if record["type"] == "object":
             left_out = record["properties"].keys() - set(record.get("required", []))
-            assert left_out == LEFT_OUT.get(name.removesuffix(".schema.json"), set())
+            assert left_out == (LEFT_OUT.get(name.removesuffix(".schema.json"), set()) if record is schema else set())
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)

@@ -10,8 +10,8 @@ import pytest
 
 from edgemeta.model.zoo import find
 from rig.broker import Mosquitto
+from rig.protocol_device import ProtocolDevice
 from rig.waiting import wait_until
-from tests.cli.fleet.conftest import ProtocolDevice
 
 pytestmark = pytest.mark.gate("5 to 15 s each: commands that listen for 3 s, and end after the stages")
 

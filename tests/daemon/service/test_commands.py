@@ -20,8 +20,7 @@ from edgemeta.daemon.messages.service import AnswerMessage
 from edgemeta.daemon.mqtt.outbox.delivery import OutgoingMessage
 from edgemeta.daemon.mqtt.publisher import Publisher
 from edgemeta.daemon.mqtt.subscriptions import Incoming
-from edgemeta.daemon.service.change_queue import Answer
-from edgemeta.daemon.service.change_result import ChangeResult
+from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.commands import CommandError, Commands
 from edgemeta.daemon.service.model_choice import ModelChoice, with_model
 
@@ -60,9 +59,10 @@ class Rig:
         self.asked, self.sent, self.restarts = Asked(), Sent(), threading.Event()
         publisher = Publisher(self.sent, Topics("b", "d"), 1)  # type: ignore[arg-type]
         in_use = SimpleNamespace(plan=SimpleNamespace(config=config()))
-        models = ModelChoice(self.asked, in_use, None, None)  # type: ignore[arg-type]
+        rollouts: Any = SimpleNamespace(installable=None)
+        models = ModelChoice(self.asked, in_use, None, None, rollouts)  # type: ignore[arg-type]
         who = Identity("d", "0" * 32)
-        self.commands = Commands(self.asked, models, publisher, who, "b", ["front"], self.restarts.set)  # type: ignore[arg-type]
+        self.commands = Commands(self.asked, models, rollouts, publisher, who, "b", ["front"], self.restarts.set)  # type: ignore[arg-type]
 
     def send(self, verb: str, payload: bytes, **more: Any) -> list[OutgoingMessage]:
         """Send a command; returns the answers."""
