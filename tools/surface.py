@@ -36,7 +36,7 @@ _LIMITS = (
 
 def of_schema(schema: Mapping[str, Any], prefix: str = "") -> Entries:
     """The values of a JSON Schema by dotted name; `*` is any key of a mapping, `[]` an item of a list."""
-    yield from _walk(schema, prefix, schema.get("$defs", {}), required=True)
+    yield from _walk(schema, prefix, schema.get("$defs", {}), required=False)
 
 
 def _walk(node: Mapping[str, Any], name: str, records: Mapping[str, Any], required: bool) -> Entries:
