@@ -24,6 +24,8 @@ from edgemeta.toolchain.importer.stored_names import of_metadata
 
 MAX_BYTES = (1 << 31) - 1
 """Greatest file; protobuf reads no more."""
+_LAST_AXIS = 13
+"""Version of the operators from which on a softmax without an axis goes over the last one, before the second one."""
 _MEMORY, _SECONDS = 1 << 31, 300.0
 """Bytes, beside 16 times those of the file, and time in which a file must be simplified."""
 _FUSIONS = ["graph_fusion", "subexpression_elimination", "weight_tying"]
@@ -127,12 +129,14 @@ def _plain(proto: Any, image: ImageInput, weights: Mapping[str, Array]) -> Netwo
 
     graph = proto.graph
     constants = {**weights} | {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
-    nodes = []
+    nodes, is_old = [], any(each.domain == "" and each.version < _LAST_AXIS for each in proto.opset_import)
     for each in graph.node:
         attributes = {item.name: _value(onnx.helper.get_attribute_value(item)) for item in each.attribute}
         if each.op_type == "Constant":
             constants[each.output[0]] = next(np.asarray(value) for value in attributes.values())
             continue
+        if each.op_type in ("Softmax", "LogSoftmax"):
+            attributes.setdefault("axis", 1 if is_old else -1)
         nodes.append(Node(each.op_type, each.name, tuple(each.input), tuple(each.output), attributes))
     shapes: dict[str, tuple[int, ...]] = {key: value.shape for key, value in constants.items()}
     for info in (*graph.input, *graph.value_info, *graph.output):

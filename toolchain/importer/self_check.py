@@ -7,6 +7,7 @@ decoding that the import leaves out.
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32
@@ -18,7 +19,7 @@ from edgemeta.toolchain.importer.pixels import Pixels
 from edgemeta.toolchain.importer.runtimes import runtime_of
 from edgemeta.toolchain.importer.values import seen
 
-_TINY = 1e-6
+_TINY, _APART = 1e-6, 1e9
 _SIDE = 128
 _MEMORY, _SECONDS = 1 << 32, 120.0
 """Bytes, beside 16 times those of the file, and time of the comparison."""
@@ -47,10 +48,19 @@ def _compared(path: Path, network: Network, imported: Imported, pixels: Pixels) 
         wanted, found = runtime(image), run(imported, image)
         for name in set(wanted) & set(found):
             if wanted[name].size == found[name].size:
-                off = np.abs(wanted[name].ravel().astype(np.float64) - found[name].ravel())
-                reach = max(float(np.ptp(wanted[name])), float(np.abs(wanted[name]).max()))
-                shares.append(float(off.max()) / max(reach, _TINY))
+                shares.append(_share(*(each[name].ravel().astype(np.float64) for each in (wanted, found))))
     return max(shares, default=None)
+
+
+def _share(wanted: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+    """_APART where one of them is infinite or no number and the other is not."""
+    same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
+    finite = wanted[np.isfinite(wanted)]
+    if not np.isfinite(found[~same]).all() or not np.isfinite(wanted[~same]).all():
+        return _APART
+    off = np.abs(found[~same] - wanted[~same]).max(initial=0.0)
+    reach = max(np.ptp(finite), np.abs(finite).max()) if finite.size else 0.0
+    return float(off / max(reach, _TINY))
 
 
 def run(imported: Imported, image: Float32) -> dict[str, Float32]:

@@ -25,13 +25,15 @@ def imported(path: Path, settings: TaskSettings | None = None, **options: Any) -
     return import_network(path, path.with_suffix(".safetensors"), options, settings)
 
 
-def classifier(folder: Path, end: Ends | None, labels: int = 5, shape: tuple[Any, ...] = (1, 3, 8, 9)) -> Path:
+def classifier(
+    folder: Path, end: Ends | None, labels: int = 5, shape: tuple[Any, ...] = (1, 3, 8, 9), opset: int = 13
+) -> Path:
     net = Nodes()
     pooled = net("Flatten", net("GlobalAveragePool", image(net)))
     logits = net("Gemm", pooled, values(labels, 6), transB=1)
     if end is not None:
         end(net, logits)
-    return net.write(folder / "net.onnx", 13, shape)
+    return net.write(folder / "net.onnx", opset, shape)
 
 
 def integer_classifier(folder: Path, end: Callable[[TfliteNet, int], int]) -> Path:
@@ -63,6 +65,16 @@ def test_what_is_made_of_logits_is_left_out(end: str, tmp_path: Path) -> None:
     assert len(result.model.labels) == 5
     assert result.model.layers[-1].name == "t3.0"
     assert "is left out: scores are computed from the logits before it" in result.notes[0]
+
+
+def test_a_softmax_without_an_axis_has_that_of_its_version(tmp_path: Path) -> None:
+    """As SqueezeNet in the zoo of ONNX: the second axis, not the last one."""
+    end: Ends = lambda n, x: n("Softmax", n("Reshape", x, np.array([1, 5, 1, 1])))  # noqa: E731
+    result = imported(classifier(tmp_path, end, opset=11))
+    assert isinstance(result.model, FloatModel)
+    assert isinstance(result.model.task, Classification)
+    assert result.difference is not None
+    assert result.difference < 1e-4
 
 
 INTEGER_ENDS: dict[str, Callable[[TfliteNet, int], int]] = {
