@@ -29,6 +29,21 @@ def published(topic: bytes, payload: bytes, number: int = 0) -> bytes:
     return bytes([0x32 if number else 0x30]) + length + body
 
 
+def read_in_parts(client: BufferedClient, stream: bytes, cuts: list[int], reads: int) -> None:
+    """Let the client read a stream that arrives in parts, so many times after each."""
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        client._sock = here
+        for begin, end in pairwise(bounds):
+            there.sendall(stream[begin:end])
+            for _ in range(reads):
+                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
+        assert not client.has_buffered
+        client._sock = None
+
+
 messages = st.tuples(st.sampled_from(TOPICS), st.binary(max_size=200), st.integers(0, 3))
 
 
@@ -46,17 +61,7 @@ def test_only_messages_of_qos_0_on_unwanted_topics_are_skipped(
     client.on_message = on_message
     client.unwanted = {TOPICS[0]}
     stream = b"".join(published(*message) for message in sent)
-    bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    here, there = socket.socketpair()
-    with here, there:
-        here.setblocking(False)
-        client._sock = here
-        for begin, end in pairwise(bounds):
-            there.sendall(stream[begin:end])
-            for _ in range(2 * len(sent) + 2):
-                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
-        assert not client.has_buffered
-        client._sock = None
+    read_in_parts(client, stream, cuts, 2 * len(sent) + 2)
     expected = [(topic, payload, min(number, 1)) for topic, payload, number in sent]
     assert [one for one in received if is_wanted(one)] == [one for one in expected if is_wanted(one)]
     assert len(received) + client.skipped.total() == len(sent)
@@ -192,16 +197,7 @@ def test_each_acknowledgement_is_taken_once_wherever_it_is_cut(
             body += bytes([reason]) + (length_of(len(text)) + text if length else b"")
         stream += b"\x40" + length_of(len(body)) + body + b"\xd0\0"
         expected.append((mid, reason or 0 if version == paho.MQTTv5 else 0))
-    bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    here, there = socket.socketpair()
-    with here, there:
-        here.setblocking(False)
-        client._sock = here
-        for begin, end in pairwise(bounds):
-            there.sendall(stream[begin:end])
-            for _ in range(4 * len(acknowledged) + 4):
-                assert client.loop_read() == paho.MQTT_ERR_SUCCESS
-        client._sock = None
+    read_in_parts(client, stream, cuts, 4 * len(acknowledged) + 4)
     assert taken == expected
 
 
