@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the test data")
     parser.add_argument("--start", default="people-vehicles-animals", help="model whose weights are the first ones")
-    parser.add_argument("--epochs", type=int, default=40, help="of the training")
+    parser.add_argument("--epochs", type=int, default=100, help="of the training")
     parser.add_argument("--threads", type=int, default=1, help="of the training")
     parser.add_argument("--folder", type=Path, help="folder for what is made")
     parser.add_argument("--keep", action="store_true", help="write into benchmarks/results")

@@ -138,7 +138,7 @@ def objects(model: FloatModel, test: Pictures, run: Run) -> Found:
 def integer_objects(path: Path, test: Pictures) -> Found:
     """What the integer network finds."""
     model, found = load(path), []
-    detector = Detector(model, least_scores(model.task))
+    detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
     with closing(integer_session(model)) as session:
         for frame in test.frames:
             outputs = session.run(preprocess(frame, model.input, model.preprocessing)[np.newaxis])

@@ -1,7 +1,7 @@
 """Puts numbers into a file's own decoding and looks at what comes out of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -35,15 +35,18 @@ def scales_pixels(graph: Network) -> bool:
     _, channels, height, width = graph.input_shape
     if prod(graph.input_shape) > MAX_ELEMENTS:
         return False
+    first = next((i for i, node in enumerate(graph.nodes) if node.op in CONVOLUTIONS and node.inputs), None)
+    if first is None:
+        return False
     shape = (1, channels, height, width) if graph.input_order == "chw" else (1, height, width, channels)
-    tail = Tail(graph, [graph.input])
+    tail = Tail(replace(graph, nodes=graph.nodes[:first]), [graph.input])
     black, white = (tail.run({graph.input: np.full(shape, value)}) for value in (0.0, 255.0))
-    read = [node.inputs[0] for node in graph.nodes if node.op in CONVOLUTIONS and node.inputs]
-    first = next((name for name in read if name in black and name in white), None)
+    read = graph.nodes[first].inputs[0]
     return (
-        first is not None
-        and black[first].shape == white[first].shape
-        and bool(np.abs(white[first] - black[first]).max() < 255 / 10)
+        read in black
+        and read in white
+        and black[read].shape == white[read].shape
+        and bool(np.abs(white[read] - black[read]).max() < 255 / 10)
     )
 
 
