@@ -108,8 +108,9 @@ def test_pictures_of_an_outage_are_dropped_and_frames_are_not(
     stats = subscriber.wait_for("stats", lambda message: message.json["broker"]["connects"] == 2)
     counted = stats.json["cameras"]["front"]["pictures"]
     assert counted["due"] - counted["published"] >= 3
-    sequences = {message.json["sequence"] for message in subscriber.on("front/frame")}
-    assert max(sequences) - len(sequences) <= 5
+    frames = {message.json["sequence"]: message.json["dropped"] for message in subscriber.on("front/frame")}
+    newest = max(frames)
+    assert newest - len(frames) - frames[newest]["superseded"] <= 5  # a busy machine supersedes some
 
 
 def test_an_event_s_picture_shows_its_best_object(
