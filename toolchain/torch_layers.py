@@ -198,8 +198,7 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
             size = [int(length) * factor for length, factor in zip(x.shape[2:], layer.factor, strict=True)]
             return functional.interpolate(x, size, mode="nearest-exact")
         case ChannelShuffle():  # what other programs read of it, OpenVINO takes for another order as a Gather
-            grouped = x.reshape(len(x), layer.groups, -1, *x.shape[2:])
-            return grouped.transpose(1, 2).flatten(1, 2)
+            return torch.unflatten(x, 1, (layer.groups, -1)).transpose(1, 2).flatten(1, 2)
         case Moving():
             moved: Tensor = layer.move(x.permute(0, 2, 3, 1), fill=0.0)
             return moved.permute(0, 3, 1, 2)
