@@ -26,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,10 @@ class Site:
         ]
         for name, service in self.services.items():
             service.ready()
-            wait_until(lambda name=name: self.observer.frames[name] > 2, f"frames of {name}", 120)  # type: ignore[misc]
+            wait_until(partial(self._has_frames, name), f"frames of {name}", 120)
+
+    def _has_frames(self, name: str) -> bool:
+        return self.observer.frames[name] > 2
 
     def start(self, name: str) -> ManagedService:
         """Start a service; one that is to fail asks a new model to agree with the one before."""

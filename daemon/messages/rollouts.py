@@ -1,6 +1,6 @@
 """What a fleet wants of a device, as a retained order, and how the device gets on with it, as a part of `info`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
@@ -24,6 +24,10 @@ def _http(value: str) -> str:
 
 Address = Annotated[str, Field(max_length=2000), AfterValidator(_http)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+Progress: TypeAlias = Literal["none", "offered", "fetching", "trying", "done", "failed"]
+"""How a device gets on with an order."""
 
 
 class WantedModel(Part):
@@ -59,7 +63,7 @@ class RolloutState(Part):
     accepts: Literal["offer", "install"] = Field(description="`swap.rollouts`.")
     rollout: str | None = Field(default=None, description="The rollout; null before the first order.")
     sha256: str | None = Field(default=None, description="SHA-256 of the ordered model; null is the config's.")
-    state: Literal["none", "offered", "fetching", "trying", "done", "failed"] = Field(
+    state: Progress = Field(
         default="none",
         description="none: no order yet; offered: it waits for somebody who installs it; fetching: its file is on the "
         "way; trying: verification, shadow run and trial; done: it is in use; failed: it is not, why is in `reason`.",

@@ -1,7 +1,7 @@
 """Carries out the orders of rollouts, one at a time: fetch the model, try it as in every swap, keep it, and say so.
 
 An order says what is to be, not what to do. So it may come again at every connect: what is in use already is done, what
-has failed is not tried again, and what a kill interrupted is begun anew.
+has failed is not tried again, and what a kill interrupted is started again.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from edgemeta.daemon.collect.limited_command import PYTHON, Limits, run_limited
 from edgemeta.daemon.config.config import Config, resolved
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.config.loader import ConfigFile
-from edgemeta.daemon.messages.rollouts import RolloutCommand, RolloutState, WantedModel
+from edgemeta.daemon.messages.rollouts import Progress, RolloutCommand, RolloutState, WantedModel
 from edgemeta.daemon.messages.service import ModelUpdate
 from edgemeta.daemon.mqtt.model_parts import ModelParts, PartsError
 from edgemeta.daemon.runtime.threads import guarded_thread
@@ -261,12 +261,12 @@ class Rollouts:
         self._say(order, "failed", reason=reason)
         return ChangeResult(False, reason)
 
-    def _say(self, order: RolloutCommand, state: str, **more: Any) -> None:
+    def _say(self, order: RolloutCommand, state: Progress, **more: Any) -> None:
         if self.state is not None and (said := _state(self.state, order, state, **more)) != self.state:
             self.state = said
             self._changed()
 
 
-def _state(before: RolloutState, order: RolloutCommand, state: str, **more: Any) -> RolloutState:
+def _state(before: RolloutState, order: RolloutCommand, state: Progress, **more: Any) -> RolloutState:
     sha256 = None if order.model is None else order.model.sha256
-    return RolloutState(accepts=before.accepts, rollout=order.rollout, sha256=sha256, state=state, **more)  # type: ignore[arg-type]
+    return RolloutState(accepts=before.accepts, rollout=order.rollout, sha256=sha256, state=state, **more)
