@@ -3,11 +3,13 @@
 import gc
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rig.broker import Mosquitto
 
 pytest_plugins = ("tests.missing_parts", "tests.parts", "tests.unchanged")
 
@@ -38,6 +40,31 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"test data: {folder} is not there; set EDGEMETA_DATA (docs/test-data.md)")
     return folder
+
+
+@pytest.fixture
+def make_broker(tmp_path: Path) -> Iterator[Callable[..., Mosquitto]]:
+    """Makes brokers, not started; all are stopped at the end."""
+    if not Mosquitto.installed():
+        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
+    made: list[Mosquitto] = []
+
+    def make(*lines: str) -> Mosquitto:
+        folder = tmp_path / f"broker{len(made)}"
+        folder.mkdir()
+        made.append(Mosquitto(folder, lines) if lines else Mosquitto(folder))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.stop()
+
+
+@pytest.fixture
+def broker(make_broker: Callable[..., Mosquitto]) -> Mosquitto:
+    made = make_broker()
+    made.start()
+    return made
 
 
 @pytest.fixture

@@ -94,31 +94,6 @@ def wait_until_metric(page: int, name: str, value: float) -> None:
     wait_until(lambda: metric(page, name) >= value, f"{name} {value:g}")
 
 
-@pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[Callable[..., Mosquitto]]:
-    """Makes brokers, not started; all are stopped at the end."""
-    if not Mosquitto.installed():
-        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
-    made: list[Mosquitto] = []
-
-    def make(*lines: str) -> Mosquitto:
-        folder = tmp_path / f"broker{len(made)}"
-        folder.mkdir()
-        made.append(Mosquitto(folder, lines) if lines else Mosquitto(folder))
-        return made[-1]
-
-    yield make
-    for broker in made:
-        broker.stop()
-
-
-@pytest.fixture
-def broker(make_broker: Callable[..., Mosquitto]) -> Mosquitto:
-    made = make_broker()
-    made.start()
-    return made
-
-
 @dataclass(frozen=True)
 class Received:
     topic: str

@@ -14,27 +14,6 @@ CLI = str(Path(sys.executable).with_name("edgemeta"))
 
 
 @pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[Callable[..., Mosquitto]]:
-    if not Mosquitto.installed():
-        pytest.skip("mosquitto is not installed (Debian package mosquitto)")
-    made: list[Mosquitto] = []
-
-    def make(*lines: str) -> Mosquitto:
-        made.append(Mosquitto(tmp_path, lines) if lines else Mosquitto(tmp_path))
-        made[-1].start()
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-
-
-@pytest.fixture
-def broker(make_broker: Callable[..., Mosquitto]) -> Mosquitto:
-    return make_broker()
-
-
-@pytest.fixture
 def device() -> Iterator[Callable[..., ProtocolDevice]]:
     made: list[ProtocolDevice] = []
 

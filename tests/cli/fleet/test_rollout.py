@@ -188,6 +188,7 @@ def test_the_access_list_of_the_page_lets_no_device_order_another(
         )
     passwords.chmod(0o644)
     broker = make_broker("allow_anonymous false", f"password_file {passwords}", f"acl_file {tmp_path / 'acl'}")
+    broker.start()
 
     def heard(user: str, topic: str) -> list[str]:
         done = subprocess.run(
