@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.config_file import config_of
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_of, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.sources.registry import kind_of
 from edgemeta.daemon.collect.direct import Collected, OnProgress, collect_directly
@@ -35,7 +35,7 @@ ASKS = "`edgemeta collect` asks the running service where the config has `web.en
     metavar="FOLDER",
     help="Keep them in FOLDER/LABEL instead of the config's folder.",
 )
-@json_option
+@json_of("camera, label, pictures, skipped (the disk was slow), folder, ended (why it ended early, or null)")
 def collect(file: Path, camera: str | None, label: str, seconds: float | None, out: Path | None, as_json: bool) -> None:
     """Keep frames of a camera of CONFIG as pictures under a label, for `edgemeta teach`.
 

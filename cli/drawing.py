@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_of, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.plugins.drawn.crowd import LABELS, MAX_SIZE, MIN_SIZE, CrowdedScenes
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
@@ -26,7 +26,7 @@ from edgemeta.toolchain.errors import DataError
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The .npz archive to write."
 )
-@json_option
+@json_of("path, images, boxes.LABEL, sha256")
 def scenes(images: int, size: int, seed: int, out: Path, as_json: bool) -> None:
     """Draw scenes of one to six vehicles and animals of ten labels, with the box of each.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import json_option, load_model, report
+from edgemeta.cli.options import json_of, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.fpga.generate.build import TARGETS, write_build
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted
@@ -47,7 +47,10 @@ def fpga() -> None:
     "--baud", type=click.IntRange(9600), default=DEFAULT_BAUD, show_default=True, help="Of a board's serial port."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the placement, for a board.")
-@json_option
+@json_of(
+    "folder, target, cycles, predicted_lut, predicted_bram36; for a board also fmax, used, available, "
+    "images_per_second, seconds and more"
+)
 def build(
     model_name: str,
     target: str,
@@ -110,7 +113,7 @@ def build(
     type=click.Path(path_type=Path, file_okay=False),
     help="Report what place and route made in this folder of `build` for a board instead: cells and frequency.",
 )
-@json_option
+@json_of("lut, ff, dsp, bram36, cycles, latency, layers")
 def report_cost(model_name: str, cycles: int | None, frames: float, route: Path | None, as_json: bool) -> None:
     """Report logic and clocks of a network.
 

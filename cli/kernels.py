@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import json_option, load_model, report
+from edgemeta.cli.options import json_of, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cuda.compile.cache import Cubins
 from edgemeta.kernels.cuda.compile.compiler import find_compiler
@@ -43,7 +43,7 @@ def kernels() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the compiled kernels, instead of the cache.",
 )
-@json_option
+@json_of("builds, forms")
 def build(models: tuple[str, ...], architectures: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
     """Compile the kernels of models ahead of time.
 
@@ -107,7 +107,7 @@ def _sources(model: Model, forms: Forms) -> Iterator[Source]:
     show_default=True,
     help="Our kernels one by one, or joined to one launch, whose blocks may be a cluster.",
 )
-@json_option
+@json_of("arch, launches, warp_instructions, predicted_us, layers, paper_design")
 def report_cost(model_name: str, architecture: str, launch: str, as_json: bool) -> None:
     """Report the cost of every kernel launch.
 

@@ -17,7 +17,7 @@ from edgemeta.cli.options import (
     any_model_argument,
     backend_options,
     data_option,
-    json_option,
+    json_of,
     load_model,
     model_argument,
     open_session,
@@ -56,7 +56,10 @@ _SHOWN_CLASSES = 20
 @any_model_argument
 @data_option
 @backend_options
-@json_option
+@json_of(
+    "top1, calibration_error, recall.LABEL.percent, images, sha256; with a rule of rejection rejections "
+    "(rejected, lost, labelled_top1); of a detection map50, map, labels.LABEL.ap50, ap, boxes. All in percent"
+)
 def evaluate(
     model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool
 ) -> None:
@@ -162,7 +165,7 @@ def _lines(result: Evaluation, origin: str) -> Iterator[str]:
 @model_argument
 @data_option
 @backend_options
-@json_option
+@json_of("images, mismatches; with a rule of rejection rejected, rule_mismatches")
 def verify(model_name: str, data_path: str, backend: str, threads: int | None, isa: str | None, as_json: bool) -> None:
     """Compare a backend's outputs with the reference's, bit for bit, on every image. Exit status 1 on any mismatch.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_of, report
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.migrate import MigrationError, migrated
@@ -31,7 +31,7 @@ def config() -> None:
 @config.command(short_help="Bring a config of an older version into the present form.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--write", is_flag=True, help=f"Change FILE; what it was is kept as FILE{BACKUP}.")
-@json_option
+@json_of("changes (line, former, new), written")
 def migrate(file: Path, write: bool, as_json: bool) -> None:
     """Show what an older config FILE is in the present form, as a diff, or --write it.
 

@@ -20,7 +20,8 @@ from edgemeta.plugins.registry import choose
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+JSON = "Print one JSON object instead of text"
+json_option = click.option("--json", "as_json", is_flag=True, help=f"{JSON}.")
 model_argument = click.argument("model_name", metavar="MODEL", shell_complete=model_names)
 any_model_argument = click.argument("model_name", metavar="MODEL", shell_complete=all_model_names)
 """Of an integer or a float model."""
@@ -49,6 +50,11 @@ def backend_options(command: F) -> F:
         help="Force the instruction set of cpu or neon: portable; avx2, avxvnni, avx512vnni; neon, dotprod, i8mm.",
     )
     return backend(threads(isa(command)))
+
+
+def json_of(keys: str) -> Callable[[F], F]:
+    """The option `--json` of a command whose object has these keys."""
+    return click.option("--json", "as_json", is_flag=True, help=f"{JSON}: {keys}.")
 
 
 def keeps_inputs(*outputs: str) -> Callable[[F], F]:

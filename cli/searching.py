@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.options import json_of, remark, report
 from edgemeta.cli.progress import Move, in_words, progress_bar
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.toolchain.charts import require_matplotlib
@@ -37,7 +37,10 @@ _INTERRUPTED = 130
 @click.option(
     "--test", type=_path, metavar="PATH", help="Labelled images to measure the chosen network on, at the end."
 )
-@json_option
+@json_of(
+    "trials, best (objective, accuracy, bytes, weights, features), front, model, measure (what accuracy is), "
+    "found_by, remarks"
+)
 def search(
     config: Path,
     trials: int | None,

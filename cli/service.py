@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from edgemeta.cli.options import json_of
 from edgemeta.daemon.config.loader import ConfigError
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.runtime.log_setup import STDERR
@@ -36,7 +37,7 @@ def run(file: Path) -> None:
 
 @click.command(short_help="Check a config: all mistakes at once, with their lines.")
 @config_file
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@json_of("valid, device, backend, cameras, broker, models (name, sha256, file, address of each camera's); or mistakes")
 def check(file: Path, as_json: bool) -> None:
     """Check the config FILE without cameras and broker: all mistakes at once, with their lines.
 

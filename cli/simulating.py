@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 import click
 
-from edgemeta.cli.options import data_option, json_option, keeps_inputs, load_model, model_argument, remark, report
+from edgemeta.cli.options import (
+    data_option,
+    json_of,
+    keeps_inputs,
+    load_model,
+    model_argument,
+    remark,
+    report,
+)
 from edgemeta.cli.progress import progress_bar
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import watched_training
@@ -55,7 +63,7 @@ def simulate() -> None:
 )
 @click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch, of each worker.")
-@json_option
+@json_of("folder, top1, images, epochs, sha256 of all weights")
 def train_simulated(
     config: Path, data: Path, test: Path, folder: Path, fresh: bool, threads: int | None, as_json: bool
 ) -> None:
@@ -101,7 +109,7 @@ def train_simulated(
 @click.option("--folder", type=_path, required=True, metavar="RUN", help="Folder of the run.")
 @click.option("--name", help="Name of the model in messages and logs; default: those of network and config.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
-@json_option
+@json_of("path, sha256, bytes, top1, simulated_top1, images")
 @keeps_inputs("out")
 def export_simulated(
     config: Path, data: Path, test: Path, folder: Path, name: str | None, out: Path, as_json: bool
@@ -146,7 +154,7 @@ def export_simulated(
 @simulate.command("eval", short_help="Run a model's integers in PyTorch, beside the reference.")
 @model_argument
 @data_option
-@json_option
+@json_of("top1, images, mismatches")
 def evaluate_simulated(model_name: str, data_path: str, as_json: bool) -> None:
     """Run a model's integers in PyTorch: top-1 accuracy, and the images with another integer than the reference's.
 

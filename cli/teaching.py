@@ -11,7 +11,7 @@ import click
 from pydantic import ValidationError
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import json_option, keeps_inputs, load_model, report
+from edgemeta.cli.options import json_of, keeps_inputs, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.reshape import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
@@ -81,7 +81,11 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
     shell_complete=model_names,
 )
 @click.option("--name", help="Name of the model in messages and logs; default: that of the folder.")
-@json_option
+@json_of(
+    "path, name, sha256, labels, pictures, pictures_left_out, pictures_of_label, accuracy (0 to 1), "
+    "accuracy_interval, recall, confusing (picture, label, taken_for, score), nearly_the_same (pairs of "
+    "pictures), warnings, region; progress on standard error: `pictures: 3 of 60`"
+)
 @keeps_inputs("out")
 def teach(
     folder: Path,

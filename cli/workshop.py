@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edgemeta.cli.completion import float_model_names
-from edgemeta.cli.options import json_option, keeps_inputs, report
+from edgemeta.cli.options import json_of, keeps_inputs, report
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import TrainingRun
 from edgemeta.cli.training_boxes import SIZES, box_options, require_no_boxes, train_detection
@@ -76,7 +76,10 @@ _path = click.Path(path_type=Path)
 @click.option("--fresh", is_flag=True, help="Delete the run in the folder and start afresh, instead of continuing it.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of PyTorch.")
 @box_options
-@json_option
+@json_of(
+    "path, top1, validation_top1, recall, confusion, best_epoch, held_out and more; of a detection path, card, "
+    "report, map50, map, images, epochs, best_epoch, held_out"
+)
 @keeps_inputs("out")
 def train(
     recipe: str | None,

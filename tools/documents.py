@@ -31,6 +31,7 @@ from tools import (
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
+    "commands": option_table.purposes,
     "families": import_table.families,
     "figures": lambda: figures.table(ROOT),
     "formats": format_table.table,

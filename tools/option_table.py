@@ -1,12 +1,51 @@
-"""The options of every command in docs/commands.md, from the commands themselves."""
+"""The tables of commands and of their options in docs/commands.md, from the commands themselves."""
 
 from collections.abc import Iterator
 
 import click
 
 from edgemeta.cli.main import edgemeta
+from edgemeta.cli.options import JSON
 
 HEAD = ("| option | meaning | default |", "|---|---|---|")
+PAGES = {
+    "backends": "backends.md",
+    "bench": "cpu-kernels.md#measured-forms",
+    "cameras": "configuration.md#sources",
+    "check": "configuration.md",
+    "classify": "#predict",
+    "collect": "#collect",
+    "config migrate": "configuration.md#former-names",
+    "demo": "demo.md",
+    "doctor": "boards.md",
+    "eval": "quantization.md#figures",
+    "export": "import.md#export",
+    "fleet list": "fleet.md#look",
+    "fleet rollout": "fleet.md#give-a-model-to-devices",
+    "fleet undo": "fleet.md#give-a-model-to-devices",
+    "fpga build": "fpga.md#a-bitstream",
+    "fpga report": "fpga.md#figures",
+    "import": "import.md",
+    "kernels build": "jetson.md#how-kernels-are-compiled",
+    "kernels report": "kernels.md#what-it-costs",
+    "model calibrate": "unknown.md#scores-of-a-detection",
+    "model get": "known-networks.md",
+    "model key": "operations.md#signed-models",
+    "model reject": "unknown.md",
+    "model sign": "operations.md#signed-models",
+    "predict": "#predict",
+    "quantize": "quantization.md",
+    "run": "configuration.md",
+    "scenes": "detection.md#train-yolov3-tiny",
+    "search": "search.md",
+    "simulate eval": "simulator.md#the-integers-of-a-device",
+    "simulate export": "search.md#within-a-budget",
+    "simulate train": "simulator.md#train-from-a-file",
+    "teach": "teach.md",
+    "train": "training.md",
+    "verify": "backends.md",
+}
+"""Where a command is explained; others need no more than their help."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -25,10 +64,23 @@ def _below(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Command
             yield f"{prefix}{name}", command
 
 
+def purposes() -> str:
+    """Every command with its purpose and its page, as Markdown."""
+    rows = (
+        f"| `edgemeta {words}` | {command.get_short_help_str(200)} | {_link(PAGES.get(words, ''))} |"
+        for words, command in commands()
+    )
+    return "\n".join(("| command | purpose | more |", "|---|---|---|", *rows))
+
+
+def _link(page: str) -> str:
+    return f"[{page.partition('.md')[0].strip('#')}]({page})" if page else ""
+
+
 def options_of(command: click.Command) -> list[click.Option]:
-    """The options that a command's help shows, in their order, but for `--json`, which nearly all have."""
+    """The options that a command's help shows, in their order, but for a `--json` that says nothing of its keys."""
     options = (each for each in command.params if isinstance(each, click.Option) and not each.hidden)
-    return [each for each in options if each.opts != ["--json"]]
+    return [each for each in options if each.opts != ["--json"] or each.help != f"{JSON}."]
 
 
 def section(words: str, command: click.Command) -> str:

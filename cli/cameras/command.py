@@ -11,7 +11,7 @@ import click
 import yaml
 
 from edgemeta.cli.cameras.errors import OnvifError
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_of, report
 from edgemeta.daemon.config.secrets import password_of
 
 ENOUGH = 640
@@ -42,7 +42,7 @@ class _Login:
 @click.option("--username", metavar="NAME", help="One of the cameras' ONVIF users, to ask for their streams.")
 @click.option("--password-file", type=click.Path(), metavar="FILE", help="File whose first line is the password.")
 @click.option("--password-env", metavar="VARIABLE", help="Environment variable that holds the password.")
-@json_option
+@json_of("cameras (host, port, name, hardware, error, streams)")
 def cameras(
     host: str | None,
     seconds: float,

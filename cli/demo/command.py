@@ -13,7 +13,7 @@ from edgemeta.cli.demo.pixels import FrameOf, drawn, free_port, from_page
 from edgemeta.cli.demo.run import run_demo, show_for
 from edgemeta.cli.demo.service import DemoError
 from edgemeta.cli.demo.view import LineView, QuietView, View
-from edgemeta.cli.options import json_option, load_model
+from edgemeta.cli.options import json_of, load_model
 from edgemeta.daemon.config.source_address import SourceAddress
 from edgemeta.model.address import MARK
 from edgemeta.model.graph import Model
@@ -59,7 +59,13 @@ PHOTOGRAPHS = "synthetic://?show=photographs"
     shell_complete=backend_words,
     help="What runs the model; fpga: a simulated board at a serial line, with a network that is made for it.",
 )
-@json_option
+@json_of(
+    "source, seconds, received, frames_per_second, model, backend, availability (the last), counts of the "
+    "service: captured, published (acknowledged by the broker), dropped; lost (published, not received: 0 "
+    "unless there is an error), labels (how often each was the best; of a detection its objects), changes, "
+    "recognition (frames, right, rate of each label shown; null where that is not known), latency_us (p50, p99 "
+    "of each stage)"
+)
 def demo(
     seconds: int, source: str | None, model: str | None, page: int | None, backend: str | None, as_json: bool
 ) -> None:

@@ -9,7 +9,7 @@ import click
 from edgemeta.cli.broker import listen
 from edgemeta.cli.fleet.devices import Device, Fleet
 from edgemeta.cli.fleet.rollout_command import at_broker, rollout, undo
-from edgemeta.cli.options import json_option, report
+from edgemeta.cli.options import json_of, report
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 
@@ -46,7 +46,9 @@ fleet.add_command(undo)
     help="How long messages are awaited; frames/s come every `stats.interval` seconds, 10 by default.",
 )
 @click.option("--watch", is_flag=True, help="Show the table again and again until Ctrl-C.")
-@json_option
+@json_of(
+    "devices (device, state, version, model, model_sha256, cameras, frames_per_s, seen, wanted, rollout, problems)"
+)
 def list_devices(pattern: str, mqtt: MqttConfig, base: str, seconds: float, watch: bool, as_json: bool) -> None:
     """List the devices whose name matches PATTERN (`yard-*`; all without it) and what is wrong with each.
 

@@ -19,7 +19,7 @@ from edgemeta.cli.fleet.journal import Journal, JournalFile
 from edgemeta.cli.fleet.rollout import carry_out, off
 from edgemeta.cli.fleet.session import Session
 from edgemeta.cli.fleet.stages import assign, chosen
-from edgemeta.cli.options import json_option, remark, report
+from edgemeta.cli.options import json_of, remark, report
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages.rollouts import MODEL_NAME, WantedModel
 from edgemeta.daemon.mqtt.subscriptions import Incoming
@@ -86,7 +86,7 @@ def at_broker(command: F) -> F:
 )
 @click.option("--dry-run", is_flag=True, help="Say which devices each stage would reach, and order nothing.")
 @at_broker
-@json_option
+@json_of("id, model, stages, state, reason, off, devices; with --dry-run stages, refuse")
 def rollout(
     model_name: str,
     pattern: str,
@@ -154,7 +154,7 @@ def rollout(
 
 @click.command(short_help="Give the devices of the last rollout what they had before.")
 @at_broker
-@json_option
+@json_of("id, model, stages, state, reason, off, devices")
 def undo(mqtt: MqttConfig, base: str, as_json: bool) -> None:
     """End the last rollout of this broker, whether it has ended or not: its devices go back to what they had before.
 

@@ -25,5 +25,5 @@ def test_every_table_is_in_one_page_and_has_rows(repository: Path) -> None:
 
 
 def test_a_marker_of_no_table_is_named() -> None:
-    with pytest.raises(SystemExit, match="table 'nothing' is unknown, expected families, figures, formats, keys, "):
+    with pytest.raises(SystemExit, match="table 'nothing' is unknown, expected commands, families, figures, formats, "):
         filled("<!-- table: nothing -->\n")

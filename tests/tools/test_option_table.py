@@ -2,7 +2,7 @@
 
 import re
 
-from tools.option_table import commands, options_of, sections
+from tools.option_table import PAGES, commands, options_of, purposes, sections
 
 
 def test_every_option_of_every_command_has_a_row() -> None:
@@ -26,6 +26,15 @@ def test_rows_have_values_meaning_and_default() -> None:
     ):
         assert row in rows
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows if row.startswith("|"))
+
+
+def test_every_command_has_a_purpose_and_every_page_a_command() -> None:
+    rows = purposes().splitlines()[2:]
+    assert len(rows) == len(list(commands()))
+    assert (
+        "| `edgemeta verify` | Compare a backend with the reference, bit for bit. | [backends](backends.md) |" in rows
+    )
+    assert {words for words, _ in commands()} >= set(PAGES)
 
 
 def test_every_option_says_what_it_does() -> None:
