@@ -37,6 +37,7 @@ from edgemeta.toolchain.importer.stored_names import TURNED
 from edgemeta.toolchain.importer.task import Meaning, meaning, recognize
 from edgemeta.toolchain.importer.tflite_file import is_tflite, read_tflite
 from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
+from edgemeta.toolchain.importer.unknown_ends import as_numbers
 from edgemeta.toolchain.known.download import digest_of
 
 
@@ -142,8 +143,7 @@ def _read(
         whole, operators = read_onnx(path, size, settings.outputs), OPERATORS
     if whole.stored.task == TURNED and settings.task != "raw":
         raise ImportedFileError(
-            f"{path}: its boxes are turned by an angle (task {TURNED}), which no detection here has: --task raw takes "
-            "its outputs as numbers"
+            f"{path}: its boxes are turned by an angle (task {TURNED}), which no detection here has{as_numbers(whole)}"
         )
     if settings.point_names is None and whole.stored.task == "pose" and whole.stored.points:
         settings = replace(settings, point_names=whole.stored.points)

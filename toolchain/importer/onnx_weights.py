@@ -135,7 +135,7 @@ def take_weights(proto: Any, path: Path, places: Mapping[str, tuple[int, int]]) 
         return name not in kept and all(
             number == 1
             and node.op_type in _READERS
-            and all(after.op_type != "BatchNormalization" for after, _ in readers.get(node.output[0], []))
+            and all(after.op_type != "BatchNormalization" for made in node.output for after, _ in readers.get(made, []))
             for node, number in readers.get(name, [])
         )
 
@@ -153,7 +153,7 @@ def take_weights(proto: Any, path: Path, places: Mapping[str, tuple[int, int]]) 
     room = MOST_MADE
     for node in list(graph.node):
         shape_of = stored.get(node.input[0]) if node.op_type == "ConstantOfShape" and node.input else None
-        if shape_of is None or not is_weight(node.output[0]):
+        if shape_of is None or len(node.output) != 1 or not is_weight(node.output[0]):
             continue
         sides = tuple(onnx.numpy_helper.to_array(shape_of).tolist())
         value = next((onnx.numpy_helper.to_array(each.t) for each in node.attribute), np.zeros(1, np.float32))

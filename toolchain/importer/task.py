@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgemeta.model.layers import AveragePool, FloatLayer, Function, GlobalAverage, MaxPool
+from edgemeta.model.layers import AveragePool, FloatLayer, Function, GlobalAverage, MaxPool, Product
 from edgemeta.model.tasks import Classification, Embedding, Keypoints, MultiLabel, Raw, Segmentation, Task
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.answers import SIGMOID, SOFTMAX
@@ -20,6 +20,11 @@ from edgemeta.toolchain.importer.values import Map, Pixels
 
 LEAST_LOGITS = 3
 """From so many numbers on a vector without a softmax is taken for the logits of labels, with a note."""
+_OF_IMAGENET = (1000, 1001)
+_POINTS = {42: 21, 63: 21, 136: 68, 196: 98, 212: 106, 1404: 468, 1434: 478}
+"""Numbers that landmarks of hands and faces have, and of how many points."""
+_EMBEDDINGS = (128, 256, 512, 1024, 1280, 2048)
+"""Numbers that embeddings have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +118,12 @@ def meaning(
     (value,) = imported.outputs.values()
     (shape,) = (each.shape for each in maps_of(value))
     count = shape[2]
+    is_named = bool(is_choice or settings.task or settings.labels or stored)
+    if not is_named and max(shape[:2]) == 1 and (other := _likelier(count)):
+        raise ImportedFileError(
+            f"{path}: its result is {count} numbers, {other} takes them as such, --task raw as numbers; --labels FILE, "
+            "or --task classification or multi-label, as scores of labels"
+        )
     if task == "keypoints":
         return Meaning(layers, outputs, _keypoints(path, settings, count), tuple(notes))
     if task == "embedding":
@@ -129,15 +140,15 @@ def meaning(
             MultiLabel(labels) if settings.score_threshold is None else MultiLabel(labels, settings.score_threshold)
         )
         return Meaning(layers, outputs, several, tuple(notes))
-    is_likely = count >= LEAST_LOGITS and not _is_pooled(layers, outputs[0])
-    if count == 1 or not (is_choice or task or settings.labels or stored or is_likely):
+    is_likely = count in _OF_IMAGENET or (count >= LEAST_LOGITS and not _is_limited(layers, outputs[0]))
+    if count == 1 or not (is_named or is_likely):
         numbers, how = ("one number", "") if count == 1 else (f"{count} numbers", ", --labels FILE names its labels")
         others = "multi-label" if count == 1 else "embedding, keypoints, multi-label"
         raise ImportedFileError(
             f"{path}: its result is {numbers}, which nothing says to be scores of labels that exclude one another: "
             f"--task raw takes it as numbers{how}, and there is --task {others}"
         )
-    if not (is_choice or task or settings.labels or stored):
+    if not is_named:
         notes.append(
             f"its {count} numbers are taken for the logits of labels, though the file has no softmax: if they are "
             "something else, name it with --task"
@@ -145,15 +156,20 @@ def meaning(
     return Meaning(layers, outputs, Classification(labels), tuple(notes))
 
 
-def _is_pooled(layers: Sequence[FloatLayer], name: str) -> bool:
-    """Whether a vector is the pooled map of a ReLU: features, as logits are below 0, too."""
+def _likelier(count: int) -> str:
+    """What so many numbers are more often than scores of labels, and the option for it; "" where nothing is."""
+    if count in _POINTS:
+        return f"as {_POINTS[count]} landmarks have: --task keypoints"
+    return "as embeddings have: --task embedding" if count in _EMBEDDINGS else ""
+
+
+def _is_limited(layers: Sequence[FloatLayer], name: str) -> bool:
+    """Whether a vector is the result of a function or a product, perhaps pooled: features, and no logits."""
     made = {layer.name: layer for layer in layers}
     layer = made.get(name)
     while isinstance(layer, AveragePool | GlobalAverage | MaxPool):
         layer = made.get(layer.sources[0])
-        if layer is not None and layer.limits is not None:
-            return True
-    return False
+    return layer is not None and (layer.limits is not None or isinstance(layer, Function | Product))
 
 
 def _keypoints(path: Path, settings: TaskSettings, numbers: int) -> Keypoints:

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from edgemeta.model.tasks import MAX_NUMBERS
 from edgemeta.toolchain.importer.answers import FORMS, SIGMOID, SOFTMAX
 from edgemeta.toolchain.importer.heads.ends import cut
 from edgemeta.toolchain.importer.heads.tail import POST_PROCESS
@@ -64,27 +65,36 @@ def question(graph: Network, reason: str) -> str:
         before = ", ".join(repr(printable(name)) for name in custom.inputs if name in graph.shapes)
         return (
             f"its outputs are made by {custom.place}, an operator that only its own runtime has: --outputs names "
-            f"tensors before it ({before}), with --task raw, or with --decoding where they are those of a detection"
+            f"tensors before it ({before}), with --task raw for at most {MAX_NUMBERS} numbers, or with --decoding "
+            "where they are those of a detection"
         )
     is_selected = any(node.op in _SELECTIONS for node in graph.nodes)
-    if not is_selected and (
-        vectors := [name for name, shape in shapes.items() if max(shape, default=0) == prod(shape) > 1]
-    ):
-        largest = max(vectors, key=lambda name: prod(shapes[name]))
+    vectors = {name: max(shape) for name, shape in shapes.items() if max(shape, default=0) == prod(shape) > 1}
+    rows = {side for shape in shapes.values() if len(shape) == 3 and max(shape) < prod(shape) for side in shape}
+    if vectors and not is_selected and not rows & set(vectors.values()):  # a vector of all rows is scores of boxes
+        largest = max(vectors, key=lambda name: vectors[name])
         return (
-            f"{unknown}: --outputs {largest} --task keypoints (or classification, embedding) takes one of them, "
-            "--task raw takes all as numbers"
+            f"{unknown}: --outputs {largest} --task keypoints (or classification, embedding) takes one of them"
+            f"{as_numbers(graph)}"
         )
     sides = next(iter(shapes.values()))
-    if len(shapes) == 1 and len(sides) == 4 and (sides[1:3] if graph.input_order == "hwc" else sides[2:]) > (1, 1):
+    if len(shapes) == 1 and len(sides) == 4 and min(sides[1:3] if graph.input_order == "hwc" else sides[2:]) > 1:
         return (
-            f"{unknown} ({reason}): --task segmentation takes it for scores of labels, --task raw for numbers, "
-            "--outputs and --decoding name the convolutions of a detection"
+            f"{unknown} ({reason}): --task segmentation takes it for scores of labels, --outputs and --decoding name "
+            f"the convolutions of a detection{as_numbers(graph)}"
         )
     return (
         f"no detection was recognized: {reason}: --outputs with --decoding name its last convolutions, --outputs with "
-        f"--task another result, and --task raw takes {listed} as numbers"
+        f"--task another result than {listed}{as_numbers(graph)}"
     )
+
+
+def as_numbers(graph: Network) -> str:
+    """The last resort, or that the outputs have too many numbers for it."""
+    count = sum(prod(graph.shapes.get(name, ())) for name in graph.outputs)
+    if count > MAX_NUMBERS:
+        return f"; --task raw takes at most {MAX_NUMBERS} numbers, these are {count}"
+    return ", and --task raw takes all as numbers"
 
 
 def _makes(node: Node, graph: Network) -> bool:

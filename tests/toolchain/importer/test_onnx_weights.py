@@ -50,6 +50,18 @@ def test_the_network_is_the_same(tmp_path: Path, request: pytest.FixtureRequest)
 
 
 @pytest.mark.usefixtures("everything_is_large")
+def test_layers_without_a_result_are_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    wanted = outputs(path)
+    proto = onnx.load(path)
+    for node in [each for each in proto.graph.node if each.op_type in ("Conv", "Gemm")]:
+        proto.graph.node.append(onnx.helper.make_node(node.op_type, node.input, []))
+    proto.graph.node.append(onnx.helper.make_node("ConstantOfShape", [proto.graph.initializer[0].name], []))
+    onnx.save(proto, path)
+    np.testing.assert_array_equal(outputs(path), wanted)
+
+
+@pytest.mark.usefixtures("everything_is_large")
 def test_damaged_files_are_left_to_the_parser(tmp_path: Path) -> None:
     path = written(tmp_path)
     data = path.read_bytes()

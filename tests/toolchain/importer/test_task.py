@@ -228,6 +228,22 @@ def test_a_vector_is_a_classification(tmp_path: Path) -> None:
     assert imported(path, TaskSettings(task="embedding")).task == Embedding()
 
 
+@pytest.mark.parametrize(
+    ("count", "end", "text"),
+    [
+        (136, "", "136 numbers, as 68 landmarks have: --task keypoints takes them as such"),
+        (42, "Sigmoid", "42 numbers, as 21 landmarks have: --task keypoints"),
+        (512, "", "512 numbers, as embeddings have: --task embedding"),
+        (6, "Tanh", "6 numbers, which nothing says to be scores"),
+    ],
+)
+def test_a_vector_of_something_else_is_no_classification(count: int, end: str, text: str, tmp_path: Path) -> None:
+    path = small(tmp_path, lambda net: net.node(end, vector(net, count)) if end else vector(net, count))
+    with pytest.raises(ImportedFileError, match=text):
+        imported(path)
+    assert isinstance(imported(path, TaskSettings(task="classification")).task, Classification)
+
+
 def test_a_sigmoid_at_the_end_means_several_labels(tmp_path: Path) -> None:
     path = small(tmp_path, lambda net: net.node("Sigmoid", vector(net)))
     result = import_network(path, tmp_path / "f", Pixels())
@@ -287,9 +303,11 @@ def test_raw_takes_any_outputs_under_the_names_of_the_file(tmp_path: Path) -> No
     assert model.task == Raw(tuple(names))
     assert [type(layer).__name__ for layer in model.layers][-3:-1] == ["Function", "GlobalAverage"]
     with pytest.raises(
-        ImportedFileError, match=f"--outputs {names[1]} --task keypoints .*, --task raw takes all as numbers"
+        ImportedFileError, match=f"--outputs {names[1]} --task keypoints .*, and --task raw takes all as numbers"
     ):
         imported(path)
+    with pytest.raises(ImportedFileError, match="takes one of them; --task raw takes at most 4096 numbers, these are"):
+        imported(small(tmp_path, write, 128))
     with pytest.raises(ModelError, match="the raw outputs have 16387 numbers, expected at most 4096"):
         import_network(small(tmp_path, write, 128), tmp_path / "f", Pixels(), TaskSettings(task="raw"))
 
@@ -401,6 +419,15 @@ REFUSED: dict[str, tuple[Write, TaskSettings, str]] = {
         lambda net: net.conv("images", 8, 3, 2),
         TaskSettings(),
         "gives 'relu.* of which the file says no meaning .the outputs come from Relu .*: --task segmentation takes it",
+    ),
+    "scores of boxes that are no vector": (
+        lambda net: [
+            net.node("Tanh", net.conv("images", 9, 3, 2)),
+            net.node("Reshape", net.conv("images", 4, 3, 2), net.constant(np.array([1, 256, 4]))),
+            net.node("Reshape", net.conv("images", 1, 3, 2), net.constant(np.array([1, 256]))),
+        ],
+        TaskSettings(),
+        "no detection was recognized: the outputs come from Relu",
     ),
     "SSD without labels": (
         lambda net: [name for part in head(net, 8, 8) for name in part],
