@@ -29,7 +29,8 @@ from edgemeta.plugins.cuda.device import DeviceContext
 from edgemeta.plugins.cuda.driver import first_line
 
 Rows = list[dict[str, Any]]
-PEERS = ("torch", "tensorrt")
+PEERS = ("torch", "tensorrt", "onnx")
+"""Packages without which a part is left out."""
 
 
 def main() -> None:
