@@ -95,6 +95,10 @@ class ProtocolDevice:
         info = {"version": "1", "model": self.model, "cameras": [], "rollout": rollout}
         self._client.publish(f"edgemeta/{self.name}/info", json.dumps(info), 1, retain=True)
 
+    def lose_files(self) -> None:
+        """Have another disk: the models that it has had are gone."""
+        self._had.clear()
+
     def close(self) -> None:
         """End it as a power cut does: the broker says that it is offline."""
         self._client.loop_stop()

@@ -22,6 +22,7 @@ from edgemeta.model.errors import EdgemetaError
 class Journal(BaseModel):
     """One rollout. stages: the devices that each adds. before: the order that each device had, None for none.
 
+    given: former models that this rollout has put at the broker, in parts, for devices that have lost them.
     stage: the one that runs, from 0. state: going; undoing: the devices are given their order before; done, undone: the
     end. reason: why it is undone. file: the model's path. most_failed: failed devices of a stage that do not halt it.
     timeout, settle: seconds.
@@ -35,6 +36,7 @@ class Journal(BaseModel):
     file: str
     stages: list[list[str]]
     before: dict[str, RolloutCommand | None]
+    given: list[WantedModel] = []
     stage: int = 0
     state: Literal["going", "undoing", "done", "undone"] = "going"
     reason: str | None = None
@@ -55,7 +57,7 @@ class Journal(BaseModel):
 
 
 class JournalFile:
-    """The file of one fleet: of a broker and a base topic."""
+    """The file of one fleet: of a broker and a base topic; beside it the models that devices had from here."""
 
     def __init__(self, mqtt: MqttConfig, base: str) -> None:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -90,9 +92,32 @@ class JournalFile:
                 f"{self.path}: is no journal of a rollout ({error.error_count()} mistakes): delete it to begin anew"
             ) from None
 
-    def write(self, journal: Journal) -> None:
-        """Keep how far it is. Raises EdgemetaError."""
+    def write(self, journal: Journal, content: bytes | None = None) -> None:
+        """Keep how far it is. content: of its model, when it begins. Raises EdgemetaError."""
         try:
+            if content is not None:
+                self._keep(journal, content)
             write_atomically(self.path, journal.model_dump_json(indent=1).encode())
         except OSError as error:
             raise EdgemetaError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def _keep(self, journal: Journal, content: bytes) -> None:
+        """Keep the model, and delete those that none of its devices can go back to. Raises OSError."""
+        self._models.mkdir(exist_ok=True)
+        write_atomically(self._models / journal.model.sha256, content)
+        needed = {journal.model.sha256, *(each.model.sha256 for each in journal.before.values() if each and each.model)}
+        for file in self._models.iterdir():
+            if file.name not in needed:
+                file.unlink()
+
+    def content_of(self, model: WantedModel) -> bytes | None:
+        """The bytes of a model; None where it is not kept. Raises EdgemetaError."""
+        file = self._models / model.sha256
+        try:
+            return file.read_bytes() if file.exists() else None
+        except OSError as error:
+            raise EdgemetaError(f"{file}: cannot be read: {error.strerror}") from None
+
+    @property
+    def _models(self) -> Path:
+        return self.path.with_suffix("")

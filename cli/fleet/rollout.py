@@ -8,28 +8,28 @@ from edgemeta.cli.fleet.journal import Journal, JournalFile
 from edgemeta.cli.fleet.progress import DONE, OFF, WAITING, Step, standing, step
 from edgemeta.cli.fleet.session import Session
 from edgemeta.daemon.messages.channels import ROLLOUT_COMMAND, Topics
-from edgemeta.daemon.messages.rollouts import CHUNK
+from edgemeta.daemon.messages.rollouts import CHUNK, WantedModel
 
 TICK = 0.5
 """Seconds between two looks at what the devices have said."""
 
 
 def carry_out(
-    journal: Journal, file: JournalFile, session: Session, fleet: Fleet, content: bytes, tell: Callable[[str], None]
+    journal: Journal, file: JournalFile, session: Session, fleet: Fleet, tell: Callable[[str], None]
 ) -> Journal:
-    """Go on with a rollout to its end; return its journal. content: of the model. Raises EdgemetaError."""
-    if journal.model.address is None and journal.state == "going":
-        for part, topic in enumerate(parts_of(fleet.base, journal)):
-            session.retain(topic, content[CHUNK * part : CHUNK * (part + 1)])
+    """Go on with a rollout to its end; return its journal. Raises EdgemetaError."""
+    if journal.state == "going":
+        _give(journal.model, file, session, fleet.base)
     while journal.state in ("going", "undoing"):
         file.write(journal)
         tell(_begins(journal))
         _publish(journal, session, fleet)
-        journal = _stage(journal, session, fleet, tell)
+        journal = _stage(journal, file, session, fleet, tell)
     _publish(journal, session, fleet)
     if journal.state == "undone" or not off(journal, fleet):  # nobody will ask for them
-        for topic in parts_of(fleet.base, journal):
-            session.retain(topic, b"")
+        for model in (journal.model, *journal.given):
+            for topic in _parts_of(fleet.base, model):
+                session.retain(topic, b"")
     while not session.is_quiet:
         session.run(TICK)
     file.write(journal)
@@ -48,12 +48,19 @@ def _publish(journal: Journal, session: Session, fleet: Fleet) -> None:
         session.retain(Topics(fleet.base, device).of(ROLLOUT_COMMAND), order.encode())
 
 
-def _stage(journal: Journal, session: Session, fleet: Fleet, tell: Callable[[str], None]) -> Journal:
+def _stage(journal: Journal, file: JournalFile, session: Session, fleet: Fleet, tell: Callable[[str], None]) -> Journal:
     """Wait until the next step; return its journal."""
     began = time.monotonic()
-    waits_until, told = began, dict[str, str]()
+    waits_until, told, absent = began, dict[str, str](), set[str]()
     while True:
         session.run(TICK)
+        for name, model in _lost(journal, fleet):
+            if model not in journal.given:
+                journal = journal.model_copy(update={"given": [*journal.given, model]})
+                file.write(journal)
+            if not _give(model, file, session, fleet.base) and name not in absent:
+                absent.add(name)
+                tell(f"  {name}: lost {model.name}, which did not come from here: give it by a rollout of that")
         now = time.monotonic()
         found = step(journal, fleet.devices, now - began, now - waits_until)
         for line in _news(found, told):
@@ -78,7 +85,28 @@ def _news(found: Step, told: dict[str, str]) -> Iterator[str]:
             yield f"  {name}: {each.text} ({found.counts[DONE]} of {len(found.standings)} done)"
 
 
-def parts_of(base: str, journal: Journal) -> list[str]:
-    """The topics of the parts of a rollout's model."""
-    count = -(-journal.model.size // CHUNK) if journal.model.address is None else 0
-    return [Topics(base, "").part(journal.model.sha256, part) for part in range(count)]
+def _lost(journal: Journal, fleet: Fleet) -> Iterator[tuple[str, WantedModel]]:
+    """The devices that are given a former model by the broker, and do not have it any more."""
+    for name in journal.ordered if journal.state == "undoing" else ():
+        device, model = fleet.devices.get(name), journal.order(name).model
+        said = None if device is None or device.info is None else device.info.rollout
+        if said is None or model is None or model.address is not None:
+            continue
+        if (said.state, said.sha256) == ("fetching", model.sha256):
+            yield name, model
+
+
+def _give(model: WantedModel, file: JournalFile, session: Session, base: str) -> bool:
+    """Have the broker retain the parts of a model that goes by it; return whether its file is here."""
+    content = file.content_of(model)
+    if content is None:
+        return False
+    for part, topic in enumerate(_parts_of(base, model)):
+        session.retain(topic, content[CHUNK * part : CHUNK * (part + 1)])
+    return True
+
+
+def _parts_of(base: str, model: WantedModel) -> list[str]:
+    """The topics of the parts of a model; none where devices fetch it from an address."""
+    count = -(-model.size // CHUNK) if model.address is None else 0
+    return [Topics(base, "").part(model.sha256, part) for part in range(count)]

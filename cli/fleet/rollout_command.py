@@ -149,7 +149,8 @@ def rollout(
         if dry_run:
             report(as_json, {"stages": journal.stages, "refuse": [each.name for each in refuse]}, _plan(journal))
             return
-        _run(journal, file, mqtt, fleet, content, as_json)
+        file.write(journal, content)
+        _run(journal, file, mqtt, fleet, as_json)
 
 
 @click.command(short_help="Give the devices of the last rollout what they had before.")
@@ -174,13 +175,13 @@ def undo(mqtt: MqttConfig, base: str, as_json: bool) -> None:
             raise EdgemetaError(f"{file.path}: the rollout {journal.id} is undone already")
         if journal.state != "undoing":
             journal = journal.model_copy(update={"state": "undoing", "reason": "undone by command"})
-        _run(journal, file, mqtt, Fleet(base), b"", as_json)
+        _run(journal, file, mqtt, Fleet(base), as_json)
 
 
-def _run(journal: Journal, file: JournalFile, mqtt: MqttConfig, fleet: Fleet, content: bytes, as_json: bool) -> None:
+def _run(journal: Journal, file: JournalFile, mqtt: MqttConfig, fleet: Fleet, as_json: bool) -> None:
     session = Session(mqtt, [*fleet.filters, fleet.orders], _taker(fleet))
     try:
-        journal = carry_out(journal, file, session, fleet, content, lambda line: click.echo(line, err=as_json))
+        journal = carry_out(journal, file, session, fleet, lambda line: click.echo(line, err=as_json))
     finally:
         session.close()
     waiting = off(journal, fleet)

@@ -148,6 +148,19 @@ def test_a_device_that_is_off_follows_when_it_returns(fleet: Start, broker: Mosq
     wait_until(lambda: listed(fleet, broker)["b"]["model"] == MODEL, "the device to follow", 90)
 
 
+def test_a_device_that_has_lost_its_former_model_gets_it_again_when_it_goes_back(
+    fleet: Start, broker: Mosquitto, device: Device
+) -> None:
+    made = device("a", broker)
+    assert end(rollout(fleet, broker))[0] == 0
+    assert end(fleet("rollout", "resnet8-cifar10-paper", *at(broker), "--settle", "0"))[0] == 0
+    made.lose_files()
+    code, out, complaint = end(fleet("undo", *at(broker), "--json"))
+    assert code == 0, complaint
+    assert json.loads(out)["devices"]["a"]["model"] == MODEL
+    assert retained(broker, "edgemeta/.models/#") == []
+
+
 def test_a_device_without_a_result_has_failed_in_time(fleet: Start, broker: Mosquitto, device: Device) -> None:
     device("a", broker, lambda model: None if model == MODEL else "done")
     code, out, _ = end(rollout(fleet, broker, "--timeout", "1"))
