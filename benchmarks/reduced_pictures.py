@@ -82,7 +82,7 @@ def measure(model: Model, archive: Path) -> dict[str, Any]:
     with closing(integer_session(model)) as session:
         for divisor in DIVISORS:
             small = ReadPictures(pictures.labels, tuple(decoded(each, divisor) for each in pictures.pictures))
-            images[divisor] = small.letterboxed(model.input.shape[0], 128)
+            images[divisor] = small.letterboxed(model.input.shape[:2], 128)
             found[divisor] = objects_in(images[divisor], model, finder(model, session), lambda *_: None)
     rng = np.random.default_rng(109)
     every = np.arange(len(pictures))

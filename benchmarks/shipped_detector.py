@@ -113,8 +113,8 @@ def main() -> None:
 def precision_of(model: Model, data: Path, float_file: Path | None, witness: Model) -> dict[str, Any]:
     """All figures but the time. witness: YOLOX-nano."""
     assert isinstance(model.task, Detection)
-    side = model.input.shape[0]
-    test, clip = open_boxed_images(data / "detection" / "test.npz", model.labels, side), clip_images(data, model)
+    size, side = model.input.shape[:2], max(model.input.shape[:2])
+    test, clip = open_boxed_images(data / "detection" / "test.npz", model.labels, size), clip_images(data, model)
     with closing(integer_session(model)) as session:
         find = finder(model, session)
         on_test, on_clip = (objects_in(images, model, find, lambda *_: None) for images in (test, clip))
@@ -154,7 +154,7 @@ def clip_images(data: Path, model: Model) -> BoxedImages:
             classes = np.full(count, model.labels.index(PERSON), np.int64)
             pixels = np.ascontiguousarray(frame[..., ::-1])
             pictures.append(ReadPicture(pixels, own, classes, np.zeros(count, np.bool_), known))
-    return ReadPictures(model.labels, tuple(pictures)).letterboxed(model.input.shape[0], 128)
+    return ReadPictures(model.labels, tuple(pictures)).letterboxed(model.input.shape[:2], 128)
 
 
 def of_float(model: FloatModel, test: BoxedImages, clip: BoxedImages) -> dict[str, float]:

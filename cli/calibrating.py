@@ -69,7 +69,7 @@ def calibrate(
     model = load_model(model_name)
     if not isinstance(model.task, Detection):
         raise EdgemetaError(f"{model_name}: its task is {task_name(model.task)}, expected a detection")
-    images = open_boxed_images(held_out, model.labels, model.input.shape[0])
+    images = open_boxed_images(held_out, model.labels, model.input.shape[:2])
     pictures = [foreign_pictures(path, remark) for path in foreign]
     made, result = calibrate_scores(model, images, pictures, most / 100, label_overlap)
     digest = save(made, out)

@@ -91,7 +91,7 @@ def evaluate(
     else:
         model = load_model(model_name)
         digest = model.digest
-        images = _images(model_name, model.task, model.input.shape[0], Path(data_path))
+        images = _images(model_name, model.task, model.input.shape[:2], Path(data_path))
         backend_name, session = open_session(model, backend, threads, isa)
         with closing(session), progress_bar("eval") as progress:
             result = _of_integers(model, session, images, progress)
@@ -105,7 +105,7 @@ def evaluate(
 
 
 def _of_floats(name: str, model: FloatModel, data: Path, progress: Progress) -> Evaluation | Precision:
-    images = _images(name, model.task, model.input_shape[0], data)
+    images = _images(name, model.task, model.input_shape[:2], data)
     if isinstance(images, BoxedImages):
         return evaluate_float_detector(model, images, progress)
     return evaluate_float(model, images, progress)
@@ -119,11 +119,11 @@ def _of_integers(
     return evaluate_integers(model, session, images, progress)
 
 
-def _images(model_name: str, task: Task, side: int, data: Path) -> LabelledImages | BoxedImages:
-    """What a model of this task is measured on. side: of its input in pixels."""
+def _images(model_name: str, task: Task, size: tuple[int, int], data: Path) -> LabelledImages | BoxedImages:
+    """What a model of this task is measured on. size: height and width of its input."""
     match task:
         case Detection():
-            return open_boxed_images(data, task.labels, side)
+            return open_boxed_images(data, task.labels, size)
         case Classification():
             return open_images(data, task.labels, remark)
     raise EdgemetaError(

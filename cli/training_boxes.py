@@ -18,8 +18,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _path = click.Path(path_type=Path)
 _NAMES = ("held_out", "teacher", "unlabelled", "empty", "without", "device", "licences", "quantized_epochs")
-SIZES = click.IntRange(24, 640)
-"""Sides of all networks that are trained."""
+
+
+class ImageSize(click.ParamType[tuple[int, int]]):
+    """Sides of all networks that are trained: `N`, or `HxW` for height and width in pixels."""
+
+    name = "size"
+    sides = click.IntRange(24, 640)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Give height and width."""
+        height, _, width = str(value).partition("x")
+        return self.sides(height, param, ctx), self.sides(width or height, param, ctx)
+
+
+def side_of(size: tuple[int, int] | None) -> int | None:
+    """The side of a square. Raises UsageError for another size."""
+    if size is None or size[0] == size[1]:
+        return None if size is None else size[0]
+    raise click.UsageError(f"--size is {size[0]}x{size[1]}, expected one number for a classification")
 
 
 def box_options(command: F) -> F:
@@ -66,9 +83,10 @@ def train_detection(run: TrainingRun, others: Mapping[str, object], boxes: Mappi
     for option, value in others.items():
         if value is not None:
             raise click.UsageError(f"{option} is for a classification, found --task detection")
-    size = boxes["size"] or 320
-    if size % 32:
-        raise click.UsageError(f"--size is {size}, expected a multiple of 32 for a detection")
+    size = boxes["size"] or (320, 320)
+    for side in size:
+        if side % 32:
+            raise click.UsageError(f"--size is {side}, expected a multiple of 32 for a detection")
     wishes = BoxWishes(
         size=size,
         device=boxes["device"] or "cpu",

@@ -10,7 +10,7 @@ from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.options import json_of, keeps_inputs, report
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import TrainingRun
-from edgemeta.cli.training_boxes import SIZES, box_options, require_no_boxes, train_detection
+from edgemeta.cli.training_boxes import ImageSize, box_options, require_no_boxes, side_of, train_detection
 from edgemeta.toolchain.train.designs import DEPTHS, FAMILIES, MAX_WIDTH, MIN_WIDTH, Family, Wishes
 from edgemeta.toolchain.train.detector.recipe import is_detector_recipe
 from edgemeta.toolchain.train.detector.train import DetectorResult, train_detector
@@ -40,8 +40,10 @@ _path = click.Path(path_type=Path)
 @click.option("--test", type=_path, metavar="PATH", help="Labelled images that are only measured, at the end.")
 @click.option(
     "--size",
-    type=SIZES,
-    help="Side of the network's square input in pixels.  [default: 96, or that of the images of a file]",
+    type=ImageSize(),
+    metavar="N|HxW",
+    help="Side of the network's square input in pixels; of a detection also height and width.  "
+    "[default: 96, or that of the images of a file; detection: 320]",
 )
 @click.option("--network", "family", type=click.Choice(FAMILIES), help="Kind of network.  [default: resnet]")
 @click.option(
@@ -86,7 +88,7 @@ def train(
     data: Path,
     task: str,
     test: Path | None,
-    size: int | None,
+    size: tuple[int, int] | None,
     family: Family | None,
     depth: str | None,
     width: float | None,
@@ -127,7 +129,7 @@ def train(
         train_detection(run, others, {**boxes, "size": size, "width": width, "start": start, "epochs": epochs})
         return
     require_no_boxes(boxes)
-    wishes = Wishes(family, None if depth is None else int(depth), width, size)
+    wishes = Wishes(family, None if depth is None else int(depth), width, side_of(size))
     if recipe is None:
         if alternates is not None:
             raise click.UsageError("--alternates needs a RECIPE")

@@ -57,9 +57,10 @@ class TorchNetwork(nn.Module):
             self.add_module(key, module_of(layer))
 
     @property
-    def size(self) -> int:
-        """Rows of the input."""
-        return self._model.input_shape[0]
+    def input_size(self) -> tuple[int, int]:
+        """Height and width of the input."""
+        height, width, _ = self._model.input_shape
+        return height, width
 
     @property
     def layers(self) -> tuple[FloatLayer, ...]:

@@ -201,7 +201,7 @@ def boxed_images(path: Path, model: FloatModel) -> BoxedImages:
     """The images with boxes at `path`, with the network's labels. Raises DataError; QuantizeError for another task."""
     if not isinstance(model.task, Detection):
         raise QuantizeError(f"{path}: images with boxes are for a detection, found a {task_name(model.task)}")
-    return open_boxed_images(path, model.task.labels, model.input_shape[0])
+    return open_boxed_images(path, model.task.labels, model.input_shape[:2])
 
 
 def measure_boxes(model: FloatModel, integer: Model, images: BoxedImages, progress: Progress) -> BoxesMeasured:

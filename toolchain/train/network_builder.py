@@ -15,13 +15,13 @@ from edgemeta.model.tasks import Classification, Task
 
 
 class NetworkBuilder:
-    """A growing list of layers for a square input of `size` pixels; each method appends some, and returns the last.
+    """A growing list of layers; each method appends some, and returns the last. Without a width the input is square.
 
     Weights are drawn from PyTorch's generator, in the order of the layers.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, height: int, width: int | None = None) -> None:
+        self.size = height, width or height
         self.layers: list[FloatLayer] = []
         self.convolutions = 0
 
@@ -84,7 +84,7 @@ class NetworkBuilder:
 
     def graph(self, name: str, outputs: tuple[str, ...], task: Task) -> FloatModel:
         """The graph of all layers."""
-        return FloatModel(name, (self.size, self.size, 3), tuple(self.layers), outputs, task)
+        return FloatModel(name, (*self.size, 3), tuple(self.layers), outputs, task)
 
 
 def filters(drawn: nn.Conv2d) -> Float32:

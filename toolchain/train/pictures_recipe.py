@@ -89,7 +89,7 @@ def train_on_pictures(
     targets = functional.one_hot(torch.from_numpy(large.y.astype(np.int64)), classes) * (1.0 - recipe.smoothing) + even
 
     def losses(epoch: int) -> BatchLoss:
-        rng, side = generator(recipe.seed, STREAM_PICTURES, epoch), recipe.view_size(epoch, network.size)
+        rng, side = generator(recipe.seed, STREAM_PICTURES, epoch), recipe.view_size(epoch, network.input_size[0])
 
         def loss(index: NDArray[np.int64]) -> Tensor:
             x, target = random_views(large.x[index], side, recipe.views, rng), targets[index]

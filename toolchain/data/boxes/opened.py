@@ -44,14 +44,14 @@ def open_boxed_pictures(path: Path) -> BoxedPictures:
     raise DataError(f"{path}: has no known form, expected {_FORMS}")
 
 
-def open_boxed_images(path: Path, labels: tuple[str, ...], size: int) -> BoxedImages:
-    """Pictures with boxes, to measure a network that has these labels, as squares of `size` pixels.
+def open_boxed_images(path: Path, labels: tuple[str, ...], size: tuple[int, int]) -> BoxedImages:
+    """Pictures with boxes, to measure a network that has these labels and an input of `size` (height, width).
 
-    Those of an archive of squares stay as they are; others stand in the middle of grey. Raises DataError.
+    Those of an archive of images of one size stay as they are; others stand in the middle of grey. Raises DataError.
     """
     if path.suffix.lower() == ".npz" and not has_member(path, "jpeg"):
         return load_boxed_images(path, labels=labels)
-    return open_boxed_pictures(path).numbered_by(labels, path).read(size).letterboxed(size, _GREY)
+    return open_boxed_pictures(path).numbered_by(labels, path).read(max(size)).letterboxed(size, _GREY)
 
 
 class BoxedFrames:

@@ -117,13 +117,13 @@ class ReadPictures:
                 digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def letterboxed(self, size: int, fill: int) -> BoxedImages:
-        """All pictures as squares of `size` pixels, in the middle, with `fill` beside them: a data set to measure."""
-        x = np.full((len(self), size, size, 3), fill, np.uint8)
+    def letterboxed(self, size: tuple[int, int], fill: int) -> BoxedImages:
+        """All pictures with `size` (height, width), in the middle, `fill` beside them: a data set to measure."""
+        x = np.full((len(self), *size, 3), fill, np.uint8)
         boxes = []
         for target, each in zip(x, self.pictures, strict=True):
             height, width = each.pixels.shape[:2]
-            top, left, rows, columns = astuple(letterbox((height, width), (size, size)))
+            top, left, rows, columns = astuple(letterbox((height, width), size))
             target[top : top + rows, left : left + columns] = scaled(each.pixels, columns, rows)
             shift = np.array([left, top] * 2, np.float32)
             boxes.append(each.boxes * np.array([columns / width, rows / height] * 2, np.float32) + shift)

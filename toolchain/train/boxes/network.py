@@ -8,6 +8,7 @@ number for each label. All activations are ReLU6, so that 8 bits have a step of 
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from torch import nn
@@ -17,6 +18,9 @@ from edgemeta.model.layers import Conv, Upsample
 from edgemeta.model.tasks import Detection, DetectionLevel
 from edgemeta.toolchain.torch_network import TorchNetwork
 from edgemeta.toolchain.train.network_builder import NetworkBuilder, filters
+
+Size: TypeAlias = tuple[int, int]
+"""Height and width of an input in pixels, multiples of the coarsest stride."""
 
 STRIDES = (8, 16, 32)
 """Pixels from cell to cell of the three grids."""
@@ -35,9 +39,9 @@ _FIRST_SCORE = 0.01
 
 @dataclass(frozen=True)
 class GridDesign:
-    """Which network. size: side of the square input, a multiple of 32. width: factor on all channels."""
+    """Which network. size: of the input. width: factor on all channels."""
 
-    size: int = 320
+    size: Size = (320, 320)
     width: float = 1.0
 
     def channels(self, base: int) -> int:
@@ -47,7 +51,9 @@ class GridDesign:
     @property
     def name(self) -> str:
         """Name for files and messages."""
-        return "grids" + ("" if self.width == 1 else f"-w{self.width:g}") + f"-{self.size}"
+        height, width = self.size
+        sides = f"-{height}" + ("" if width == height else f"x{width}")
+        return "grids" + ("" if self.width == 1 else f"-w{self.width:g}") + sides
 
 
 def grid_task(labels: tuple[str, ...]) -> Detection:
@@ -58,7 +64,7 @@ def grid_task(labels: tuple[str, ...]) -> Detection:
 
 def grid_network(design: GridDesign, labels: tuple[str, ...]) -> TorchNetwork:
     """The network with random first weights; it gives boxes and classes [B, C, H, W] of each grid, the finest first."""
-    net = NetworkBuilder(design.size)
+    net = NetworkBuilder(*design.size)
     cin = design.channels(_STEM)
     x = net.relu_to_6(net.convolution(INPUT, 3, cin, 3, 2))
     ends = []

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from edgemeta.toolchain.train.boxes.network import STRIDES, GridDesign
+from edgemeta.toolchain.train.boxes.network import STRIDES, GridDesign, Size
 from edgemeta.toolchain.train.boxes.views import BoxViewSettings
 
 
@@ -42,12 +42,13 @@ class BoxRecipe:
     least_views: int = 512
     views: BoxViewSettings = field(default_factory=BoxViewSettings)
 
-    def side(self, size: int, epoch: int) -> int:
-        """Pixels of the views of an epoch, from 0, of a network of `size` pixels: a multiple of the coarsest stride."""
+    def size(self, whole: Size, epoch: int) -> Size:
+        """Of the views of an epoch, from 0, of a network whose input is `whole`."""
+        if epoch >= self.small * self.epochs:
+            return whole
         stride = STRIDES[-1]
-        return (
-            size if epoch >= self.small * self.epochs else max(stride, round(self.small_size * size / stride) * stride)
-        )
+        height, width = (max(stride, round(self.small_size * side / stride) * stride) for side in whole)
+        return height, width
 
     def digest(self, design: GridDesign, start: str | None, teacher: str | None) -> str:
         """SHA-256 (hex) of all but the data that decides the steps in float; start, teacher: digests of files."""

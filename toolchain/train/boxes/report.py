@@ -12,7 +12,7 @@ from edgemeta.model.atomic_write import write_atomically
 from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.detection.suppress import overlaps
 from edgemeta.toolchain.data.boxed_images import BoxedImages
-from edgemeta.toolchain.data.boxes.pictures import Pixels
+from edgemeta.toolchain.data.boxes.pictures import Pixels, scaled
 from edgemeta.toolchain.evaluate.average_precision import NEITHER, RIGHT, WRONG, Precision, judged
 
 PAGE, PICTURE = "report.html", "report.png"
@@ -82,9 +82,12 @@ def verdict(number: int, found: Iterable[Object], images: BoxedImages) -> Verdic
 
 def _drawn(result: Verdict, images: BoxedImages) -> Pixels:
     """The image with boxes: right ones, wrong ones, and those that were missed."""
-    size = images.x.shape[1]
-    factor = _SIDE / size
-    canvas = cv2.resize(images.x[result.image], (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
+    height, width = images.x.shape[1:3]
+    factor = _SIDE / max(height, width)
+    shown = scaled(images.x[result.image], round(width * factor), round(height * factor))
+    canvas = cv2.copyMakeBorder(
+        shown, 0, _SIDE - shown.shape[0], 0, _SIDE - shown.shape[1], cv2.BORDER_CONSTANT, value=(255,) * 3
+    )
     rows = [(images.boxes[box].tolist(), _MISSED, images.labels[images.classes[box]]) for box in result.missed]
     for each, state in zip(result.objects, result.states, strict=True):
         rows.append((list(each.box), _COLOURS[state], f"{each.label} {each.score:.2f}"))

@@ -23,6 +23,7 @@ from edgemeta.toolchain.train.batches import mixed_precision, network_input
 from edgemeta.toolchain.train.boxes.ahead import ahead
 from edgemeta.toolchain.train.boxes.hints import Hints, features
 from edgemeta.toolchain.train.boxes.loss import Wanted, flattened, label_loss, teacher_loss
+from edgemeta.toolchain.train.boxes.network import Size
 from edgemeta.toolchain.train.boxes.recipe import BoxRecipe
 from edgemeta.toolchain.train.boxes.teacher import BoxTeacher
 from edgemeta.toolchain.train.boxes.views import BoxView, cells, draw_view
@@ -105,10 +106,10 @@ class BoxRun:
             rng = generator(recipe.seed, STREAM_MOSAIC, first + epoch)
             mosaics = epoch < (1 - recipe.plain) * recipe.epochs
             settings = recipe.views if mosaics else replace(recipe.views, mosaic=0.0)
-            side = recipe.side(network.size, epoch)
+            size = recipe.size(network.size, epoch)
 
             def draw(index: NDArray[np.int64]) -> list[BoxView]:
-                return [draw_view(self.pictures.pictures, i, side, settings, rng) for i in index.tolist()]
+                return [draw_view(self.pictures.pictures, i, size, settings, rng) for i in index.tolist()]
 
             def loss(_: NDArray[np.int64]) -> Tensor:
                 return self._loss(network, next(drawn))
@@ -139,7 +140,7 @@ class BoxRun:
     def _loss(self, network: "Taught", views: list[BoxView]) -> Tensor:
         """Of one batch of views, on the network's device."""
         device = device_of(network)
-        grid = torch.from_numpy(cells(len(views[0].pixels))).to(device)
+        grid = torch.from_numpy(cells(views[0].pixels.shape[:2])).to(device)
         x = network_input(np.stack([view.pixels for view in views]).transpose(0, 3, 1, 2)).to(device)
         with mixed_precision(device.type):
             outputs, read = network.with_features(x)
@@ -173,9 +174,9 @@ class Taught(nn.Module):
         self.hints = None if teacher is None else Hints(tuple(zip(self._read.values(), teacher.widths, strict=True)))
 
     @property
-    def size(self) -> int:
-        """Rows of the input."""
-        return self.network.size
+    def size(self) -> Size:
+        """Of the input."""
+        return self.network.input_size
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """The network's outputs, each [B, C, H, W], of x [B, 3, H, W]."""

@@ -38,7 +38,7 @@ def load_start(network: TorchNetwork, name: str, training: ReadPictures) -> None
         load_weights(network, model, name, own)
         return
     load_state(network, in_float(model, network), name, own)
-    seen = replace(training, pictures=training.pictures[:_SEEN]).letterboxed(network.size, FILL)
+    seen = replace(training, pictures=training.pictures[:_SEEN]).letterboxed(network.input_size, FILL)
     _normalize(network, np.ascontiguousarray(seen.x.transpose(0, 3, 1, 2)))
 
 

@@ -35,14 +35,14 @@ _log = logging.getLogger(__name__)
 class BoxWishes:
     """What a user wants.
 
-    size: side of the square input in pixels, a multiple of 32. width: factor on all channels. device: "cpu" or "cuda",
-    which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: model of `train --task
-    detection`, float or integer, whose weights are the first ones. teacher: float model of a detection that teaches as
-    well. unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are left out.
-    licences: YAML file with the licence of each source.
+    size: height and width of the input in pixels, multiples of 32. width: factor on all channels. device: "cpu" or
+    "cuda", which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: model of `train
+    --task detection`, float or integer, whose weights are the first ones. teacher: float model of a detection that
+    teaches as well. unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are
+    left out. licences: YAML file with the licence of each source.
     """
 
-    size: int = 320
+    size: tuple[int, int] = (320, 320)
     width: float = 1.0
     device: str = "cpu"
     epochs: int | None = None
@@ -199,7 +199,7 @@ class _Run:
         from edgemeta.toolchain.train.boxes.views import FILL
         from edgemeta.toolchain.train.checkpoint import RunIdentity
 
-        labels, side = self.parts.training.labels, round(self.recipe.margin * self.design.size)
+        labels, side = self.parts.training.labels, round(self.recipe.margin * max(self.design.size))
         training = BoxedPictures(labels, self.parts.training.pictures + self.parts.unlabelled.pictures).read(side)
         validation = self.parts.validation.read(side).letterboxed(self.design.size, FILL)
         self.measured["validation"] = validation

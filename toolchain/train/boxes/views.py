@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.toolchain.data.boxes.pictures import Pixels, ReadPicture, scaled
-from edgemeta.toolchain.train.boxes.network import STRIDES
+from edgemeta.toolchain.train.boxes.network import STRIDES, Size
 
 FILL = 128
 """Pixel beside pictures: the network sees it as 0, as in the padding of its convolutions."""
@@ -21,8 +21,8 @@ _LEAST_SHARE, _LEAST_SIDE = 0.3, 3.0
 class BoxViewSettings:
     """How views differ from pictures.
 
-    mosaic: share of views that are made of four pictures. scale: least and greatest longer side of a picture in a view
-    of its own, in sides of the view; in_mosaic: of one in a mosaic. stretch: greatest factor between the sides.
+    mosaic: share of views that are made of four pictures. scale: least and greatest size of a picture in a view of its
+    own, 1 where it just fits into the view; in_mosaic: of one in a mosaic. stretch: greatest factor between the sides.
     brightness, contrast, saturation: greatest relative change. dark: share of pictures that become much darker; gray:
     share that lose their colours, as cameras do at night.
     """
@@ -42,7 +42,7 @@ class BoxViewSettings:
 class BoxView:
     """One view.
 
-    pixels: uint8 [S, S, 3]. boxes, classes: the objects to find. known: bool [cells, labels], of all grids one after
+    pixels: uint8 [H, W, 3]. boxes, classes: the objects to find. known: bool [cells, labels], of all grids one after
     the other, row by row: whether a cell without an object of the label is to say so.
     """
 
@@ -53,22 +53,23 @@ class BoxView:
 
 
 def draw_view(
-    pictures: Sequence[ReadPicture], number: int, size: int, settings: BoxViewSettings, rng: np.random.Generator
+    pictures: Sequence[ReadPicture], number: int, size: Size, settings: BoxViewSettings, rng: np.random.Generator
 ) -> BoxView:
     """A view of picture `number`, alone or in a mosaic with three others by chance."""
-    canvas = np.full((size, size, 3), FILL, np.uint8)
+    height, width = size
+    canvas = np.full((height, width, 3), FILL, np.uint8)
     known = np.ones((len(cells(size)), len(pictures[number].known)), np.bool_)
     boxes, classes = [], []
     if rng.random() < settings.mosaic:
-        column, row = (rng.uniform(0.3, 0.7, 2) * size).astype(np.int64).tolist()
+        column, row = (rng.uniform(0.3, 0.7, 2) * (width, height)).astype(np.int64).tolist()
         numbers = [number, *rng.integers(len(pictures), size=3).tolist()]
         rng.shuffle(numbers)
-        frames = [(0, 0, column, row), (column, 0, size, row), (0, row, column, size), (column, row, size, size)]
+        frames = [(0, 0, column, row), (column, 0, width, row), (0, row, column, height), (column, row, width, height)]
         placed = [(pictures[each], frame, settings.in_mosaic) for each, frame in zip(numbers, frames, strict=True)]
     else:
-        placed = [(pictures[number], (0, 0, size, size), settings.scale)]
+        placed = [(pictures[number], (0, 0, width, height), settings.scale)]
     for picture, frame, scale in placed:
-        found = _place(canvas, known, picture, frame, rng.uniform(*scale) * size, settings, rng)
+        found = _place(canvas, known, picture, frame, rng.uniform(*scale), settings, rng)
         boxes.append(found[0])
         classes.append(found[1])
     return BoxView(canvas, np.concatenate(boxes), np.concatenate(classes), known)
@@ -79,14 +80,14 @@ def _place(
     known: NDArray[np.bool_],
     picture: ReadPicture,
     frame: tuple[int, int, int, int],
-    side: float,
+    scale: float,
     settings: BoxViewSettings,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Draw a picture into a frame x0, y0, x1, y1 of the canvas; gives the boxes and classes to find there."""
-    size = len(canvas)
+    size: Size = canvas.shape[:2]
     height, width = picture.pixels.shape[:2]
-    factor = side / max(height, width)
+    factor = scale * min(size[0] / height, size[1] / width)
     stretch = settings.stretch ** rng.uniform(-0.5, 0.5)
     rows, columns = max(8, round(height * factor / stretch)), max(8, round(width * factor * stretch))
     x0, y0, x1, y1 = frame
@@ -113,7 +114,7 @@ def _place(
     sides = clipped[:, 2:] - clipped[:, :2]
     visible = (sides > 0).all(1)
     share = sides.prod(1) / (boxes[:, 2:] - boxes[:, :2]).prod(1)
-    plain = visible & (share >= _LEAST_SHARE) & (sides.min(1, initial=size) >= _LEAST_SIDE) & ~picture.difficult
+    plain = visible & (share >= _LEAST_SHARE) & (sides.min(1, initial=max(size)) >= _LEAST_SIDE) & ~picture.difficult
     _mark_unknown(known, picture.known, size, area, clipped, picture.classes, visible & ~plain)
     return clipped[plain], picture.classes[plain]
 
@@ -127,7 +128,7 @@ def _offset(room: int, taken: int, rng: np.random.Generator) -> int:
 def _mark_unknown(
     known: NDArray[np.bool_],
     annotated: NDArray[np.bool_],
-    size: int,
+    size: Size,
     area: tuple[int, int, int, int],
     boxes: NDArray[np.float32],
     classes: NDArray[np.int64],
@@ -144,11 +145,11 @@ def _mark_unknown(
 
 
 @cache
-def cells(size: int) -> NDArray[np.float32]:
-    """Middle x, y and stride in pixels of all cells of an image of `size` pixels: float32 [cells, 3]."""
+def cells(size: Size) -> NDArray[np.float32]:
+    """Middle x, y and stride in pixels of all cells of an image of `size`: float32 [cells, 3]."""
     grids = []
     for stride in STRIDES:
-        rows, columns = np.mgrid[: size // stride, : size // stride].reshape(2, -1)
+        rows, columns = np.mgrid[: size[0] // stride, : size[1] // stride].reshape(2, -1)
         grids.append(np.stack([(columns + 0.5) * stride, (rows + 0.5) * stride, np.full(len(rows), stride)], 1))
     return np.concatenate(grids).astype(np.float32)
 

@@ -42,7 +42,7 @@ def test_the_size_of_a_channel_does_not_matter() -> None:
 
 
 def test_features_are_what_the_last_convolutions_read() -> None:
-    network: TorchNetwork = grid_network(GridDesign(64, 0.25), ("cat",))
+    network: TorchNetwork = grid_network(GridDesign((64, 64), 0.25), ("cat",))
     read = features(network, network.outputs[1::2])
     assert list(read.values()) == [16, 24, 32]
     found = network.values(torch.zeros(1, 3, 64, 64), tuple(read))
@@ -51,6 +51,7 @@ def test_features_are_what_the_last_convolutions_read() -> None:
 
 def test_views_of_the_first_epochs_are_small() -> None:
     recipe = BoxRecipe(epochs=10, small=0.6, small_size=0.7)
-    assert [recipe.side(320, epoch) for epoch in (0, 5, 6, 9)] == [224, 224, 320, 320]
-    assert recipe.side(64, 0) == 32
-    assert BoxRecipe(epochs=10, small=0.0).side(320, 0) == 320
+    whole, small = (288, 384), (192, 256)
+    assert [recipe.size(whole, epoch) for epoch in (0, 5, 6, 9)] == [small, small, whole, whole]
+    assert recipe.size((64, 320), 0) == (32, 224)
+    assert BoxRecipe(epochs=10, small=0.0).size(whole, 0) == whole

@@ -11,7 +11,7 @@ from edgemeta.toolchain.train.boxes.network import GridDesign, grid_network
 from edgemeta.toolchain.train.boxes.views import cells
 
 SIZE = 64
-CELLS = torch.from_numpy(cells(SIZE))
+CELLS = torch.from_numpy(cells((SIZE, SIZE)))
 LABELS = ("red", "blue")
 BOXES = Wanted(torch.tensor([[4.0, 4.0, 20.0, 20.0], [20.0, 8.0, 60.0, 60.0]]), torch.tensor([0, 1]))
 NOTHING = Wanted(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
@@ -37,7 +37,7 @@ def right_answers() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_boxes_are_decoded_as_the_task_says() -> None:
-    network = grid_network(GridDesign(SIZE, 0.25), LABELS)
+    network = grid_network(GridDesign((SIZE, SIZE), 0.25), LABELS)
     rng = np.random.default_rng(1)
     outputs = tuple(
         torch.from_numpy(rng.normal(0, 1, (1, 4 if number % 2 == 0 else 2, side, side)).astype(np.float32) * 0.5)
@@ -133,6 +133,6 @@ def test_a_teacher_is_followed_but_where_labels_rule() -> None:
 
 
 def test_levels_of_the_task_are_those_of_the_cells() -> None:
-    task = grid_network(GridDesign(SIZE, 0.25), LABELS).task
+    task = grid_network(GridDesign((SIZE, SIZE), 0.25), LABELS).task
     assert isinstance(task, Detection)
     assert task.levels[0] == DetectionLevel("boxes8", "classes8")

@@ -12,7 +12,7 @@ from edgemeta.toolchain.train.boxes.report import save_report, verdict
 
 LABELS = ("cat", "dog")
 IMAGES = BoxedImages(
-    np.full((3, 64, 64, 3), 200, np.uint8),
+    np.full((3, 64, 96, 3), 200, np.uint8),
     np.array([[0, 0, 20, 20], [30, 30, 60, 60], [5, 5, 25, 25], [40, 40, 60, 60]], np.float32),
     np.array([0, 1, 0, 0]),
     np.array([0, 0, 1, 1]),

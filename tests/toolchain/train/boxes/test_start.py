@@ -32,7 +32,7 @@ def started(side: int, labels: tuple[str, ...] = LABELS, name: str = DEFAULT) ->
     none = np.zeros(0, np.int64)
     known = np.ones(len(labels), np.bool_)
     read = [ReadPicture(each, np.zeros((0, 4), np.float32), none, none > 0, known) for each in pictures(4, side)]
-    network = grid_network(GridDesign(side), labels)
+    network = grid_network(GridDesign((side, side)), labels)
     load_start(network, name, ReadPictures(labels, tuple(read)))
     return network
 
@@ -61,7 +61,7 @@ def test_training_nearly_begins_there() -> None:
 
 
 def test_labels_that_differ_begin_anew() -> None:
-    drawn, ours = grid_network(GridDesign(SMALL), ("gate",)), started(SMALL, ("gate",))
+    drawn, ours = grid_network(GridDesign((SMALL, SMALL)), ("gate",)), started(SMALL, ("gate",))
     weights = ours.state_dict()
     assert weights["classes8.weight"].abs().max() < 0.1
     assert (weights["classes8.bias"] == drawn.state_dict()["classes8.bias"]).all()

@@ -24,7 +24,7 @@ from edgemeta.toolchain.train.boxes.views import BoxViewSettings
 pytestmark = pytest.mark.gate("trains a detector until it finds its squares: half a minute")
 
 LABELS = ("red", "blue")
-SMALL = BoxWishes(size=64, width=0.25, epochs=12)
+SMALL = BoxWishes(size=(64, 64), width=0.25, epochs=12)
 RECIPE = BoxRecipe(
     batch=8,
     lr=5e-3,

@@ -9,7 +9,7 @@ from edgemeta.toolchain.data.boxes.pictures import ReadPicture
 from edgemeta.toolchain.train.boxes.network import STRIDES
 from edgemeta.toolchain.train.boxes.views import BoxViewSettings, cells, draw_view
 
-SIZE = 96
+SIZE = 96, 128
 PLAIN = BoxViewSettings(mosaic=0.0, brightness=0.0, contrast=0.0, saturation=0.0, dark=0.0, gray=0.0)
 
 
@@ -28,7 +28,7 @@ def read_picture(seed: int, known: tuple[bool, bool] = (True, True), difficult: 
 @given(st.integers(0, 10_000))
 def test_a_box_is_around_its_object(seed: int) -> None:
     view = draw_view([read_picture(seed)], 0, SIZE, PLAIN, np.random.default_rng(seed))
-    assert view.pixels.shape == (SIZE, SIZE, 3)
+    assert view.pixels.shape == (*SIZE, 3)
     bright = view.pixels[..., 0] > 200
     for x0, y0, x1, y1 in view.boxes.tolist():
         rows, columns = np.nonzero(bright)
@@ -41,7 +41,7 @@ def test_boxes_of_a_mosaic_are_inside_and_large_enough(seed: int) -> None:
     pictures = [read_picture(seed + number) for number in range(5)]
     view = draw_view(pictures, 0, SIZE, BoxViewSettings(mosaic=1.0), np.random.default_rng(seed))
     assert (view.boxes >= 0).all()
-    assert (view.boxes <= SIZE).all()
+    assert (view.boxes <= [SIZE[1], SIZE[0]] * 2).all()
     assert ((view.boxes[:, 2:] - view.boxes[:, :2]) >= 3).all()
     assert len(view.boxes) == len(view.classes) <= 4
 
@@ -82,7 +82,7 @@ def test_cells_near_a_difficult_box_do_not_know_its_label() -> None:
 
 
 def test_cells_are_those_of_all_grids() -> None:
-    every = cells(64)
+    every = cells((64, 64))
     assert len(every) == sum((64 // stride) ** 2 for stride in STRIDES)
     assert every[0].tolist() == [4, 4, 8]
     assert every[-1].tolist() == [48, 48, 32]
