@@ -14,15 +14,35 @@ _NEAR = 1e-3
 
 
 def with_patterns(network: Network) -> Network:
-    """The same network, each group of operations that is a GELU or a layer norm replaced by its last one."""
-    matcher = _Matcher(network)
+    """The same network, each group of operations that is a GELU or a layer norm replaced by its last one.
+
+    Of a network in integers only layer norms, whose parts a file stores coarsely, with a note.
+    """
+    seen = _without_steps(network)
+    matcher, rules = _Matcher(replace(network, nodes=seen)), (_tflite_layer_norm,) if network.quantization else _RULES
     nodes = []
-    for node in network.nodes:
-        found = next((made for rule in _RULES if (made := rule(matcher, node)) is not None), None)
+    for node, plain in zip(network.nodes, seen, strict=True):
+        found = next((made for rule in rules if (made := rule(matcher, plain)) is not None), None)
         nodes.append(node if found is None else found)
     if all(one is other for one, other in zip(nodes, network.nodes, strict=True)):
         return network
-    return replace(network, nodes=tuple(_needed(nodes, network.outputs)))
+    notes = (*network.notes, _WHOLE) if network.quantization else network.notes
+    return replace(network, nodes=tuple(_needed(nodes, network.outputs)), notes=notes)
+
+
+_WHOLE = "its layer norms are computed as a whole, without the file's rounding of their parts"
+
+
+def _without_steps(network: Network) -> tuple[Node, ...]:
+    """The nodes, each reading what is in front of a change between integers and real numbers."""
+    plain: dict[str, str] = {}
+    nodes = []
+    for node in network.nodes:
+        made = replace(node, inputs=tuple(plain.get(name, name) for name in node.inputs)) if plain else node
+        if node.op in ("QUANTIZE", "DEQUANTIZE"):
+            plain[node.outputs[0]] = made.inputs[0]
+        nodes.append(made)
+    return tuple(nodes)
 
 
 def _needed(nodes: list[Node], outputs: tuple[str, ...]) -> list[Node]:
@@ -46,7 +66,7 @@ class _Matcher:
     def maker(self, name: str, *ops: str) -> Node | None:
         """The node that makes a tensor, if it is one of these operators."""
         node = self._made_by.get(name)
-        return node if node is not None and node.op in ops else None
+        return node if node is not None and node.op in ops and not node.attributes.get("act") else None
 
     def number(self, name: str) -> float | None:
         """The one number of a constant."""
@@ -178,7 +198,7 @@ def _tflite_layer_norm(matcher: _Matcher, node: Node) -> Node | None:
         for away, root in matcher.sides(node):
             less, found = matcher.maker(away, "SUB"), _deviation(matcher, root)
             if less is not None and found is not None and (*less.inputs,) == found[:2]:
-                attributes = {"axes": (found[3] - 1,), "epsilon": found[2]}
+                attributes = {**node.attributes, "axes": (found[3] - 1,), "epsilon": found[2]}
                 return replace(node, op="LayerNormalization", inputs=(found[0],), attributes=attributes)
     for one, other in matcher.sides(node) if node.op == "ADD" else ():
         scaled, shift = matcher.maker(one, "MUL"), matcher.maker(other, "SUB")
@@ -191,7 +211,7 @@ def _tflite_layer_norm(matcher: _Matcher, node: Node) -> Node | None:
                 found = _deviation(matcher, root)
                 is_it = gamma in matcher.constants and found is not None and found[0] == x
                 if is_it and found is not None and sorted(moved.inputs) == sorted((found[1], factor)):
-                    given = {"axis": -1, "epsilon": found[2]}
+                    given = {**node.attributes, "axis": -1, "epsilon": found[2]}
                     inputs = (x, gamma, shift.inputs[0])
                     return replace(node, op="LayerNormalization", inputs=inputs, attributes=given)
     return None

@@ -278,6 +278,8 @@ def gemm(build: Builder, node: Node) -> Value:
 def rows_of(build: Builder, node: Node) -> NDArray[Any]:
     """Weights [outputs, inputs] of Gemm and MatMul by a constant."""
     weight, factor = build.required(node, 1), node.attributes.get("alpha", 1.0)
+    if weight.ndim > 2:
+        raise UnsupportedError(f"{prod(weight.shape[:-2])} constant matrices, one for each part, expected one for all")
     if weight.ndim != 2 or node.attributes.get("transA", 0):
         raise UnsupportedError(f"a matrix of {weight.ndim} axes, expected [1, inputs] by a constant matrix")
     rows: NDArray[Any] = weight if node.attributes.get("transB", 0) else weight.T

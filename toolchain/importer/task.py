@@ -16,7 +16,7 @@ from edgemeta.toolchain.importer.heads.levels import Heads, heads_of
 from edgemeta.toolchain.importer.heads.task_settings import TaskSettings
 from edgemeta.toolchain.importer.network import Network
 from edgemeta.toolchain.importer.unknown_ends import is_vector, question, scored_map
-from edgemeta.toolchain.importer.values import Map, Pixels
+from edgemeta.toolchain.importer.values import Flat, Map, Pixels
 
 LEAST_LOGITS = 3
 """From so many numbers on a vector without a softmax is taken for the logits of labels, with a note."""
@@ -118,6 +118,11 @@ def meaning(
     (value,) = imported.outputs.values()
     (shape,) = (each.shape for each in maps_of(value))
     count = shape[2]
+    if isinstance(value, Flat) and max(shape[:2]) > 1 and task != "segmentation":
+        raise ImportedFileError(
+            f"{path}: its vector is a map of {shape[0]}x{shape[1]} places with {count} numbers each, which only --task "
+            "raw and --task segmentation take"
+        )
     is_named = bool(is_choice or settings.task or settings.labels or stored)
     if not is_named and max(shape[:2]) == 1 and (other := _likelier(count)):
         raise ImportedFileError(

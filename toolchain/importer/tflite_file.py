@@ -86,7 +86,7 @@ def read_tflite(path: Path, size: tuple[int, int] | None = None) -> Network:
                 "import the .tflite file that was given to the compiler"
             )
         network = replace(reader.network(path.stem), stored=replace(of_archive(data), pixels=reader.pixels()))
-        network = network if network.quantization else with_patterns(network)
+        network = with_patterns(network)
     except ImportedFileError:
         raise
     except _OtherFormError as error:

@@ -112,7 +112,7 @@ TFLITE_TOKENS: Mapping[str, Callable[[Builder, Node], Value | tuple[Value, ...]]
     "EXPAND_DIMS": reshape,
     "FULLY_CONNECTED": activated(fully_connected),
     "GATHER": gather,
-    "LayerNormalization": tokens.layer_norm,
+    "LayerNormalization": activated(tokens.layer_norm),
     "MEAN": reduced(tokens.reduce_mean),
     "MUL": activated(multiply),
     "RESHAPE": reshape,

@@ -429,6 +429,11 @@ REFUSED: dict[str, tuple[Write, TaskSettings, str]] = {
         TaskSettings(),
         "no detection was recognized: the outputs come from Relu",
     ),
+    "a map seen as a vector": (
+        lambda net: net.flat(net.conv("images", 8, 3, 2)),
+        TaskSettings(labels=tuple("abcdefgh")),
+        "its vector is a map of 16x16 places with 8 numbers each, which only --task raw",
+    ),
     "SSD without labels": (
         lambda net: [name for part in head(net, 8, 8) for name in part],
         TaskSettings(anchors=(((1.0, 1.0),) * 2,) * 2),

@@ -33,6 +33,7 @@ from tests.toolchain.importer.test_families import (
     rows,
     written,
 )
+from tests.toolchain.importer.tflite_writer import TfliteNet
 from tests.toolchain.importer.views import expected
 
 
@@ -304,3 +305,24 @@ def test_ultra_face_has_the_anchors_of_its_project(tmp_path: Path) -> None:
     assert (task.labels, task.background, task.variances) == (("face",), True, (0.1, 0.2))
     assert [level.anchors[0] for level in task.levels] == [(10.0, 10.0), (32.0, 32.0), (64.0, 64.0), (128.0, 128.0)]
     assert [level.stride for level in task.levels] == [(8.0, 8.0), (16.0, 16.0), (32.0, 32.0), (64.0, 64.0)]
+
+
+def test_blocks_at_the_end_are_split_as_convolutions_are(tmp_path: Path) -> None:
+    """The sparse form of BlazeFace makes its one grid of blocks: boxes and points are channels of one map."""
+    net = TfliteNet()
+    image, rng = net.tensor((1, 192, 192, 3)), np.random.default_rng(3)
+    outputs = []
+    for channels in (16, 1):
+        weight = net.constant(rng.normal(0, 0.1, (4 * channels, 3, 3, 3)).astype(np.float32))
+        inputs, shape = [image, weight, net.constant(np.zeros(4 * channels, np.float32))], (1, 24, 24, 4 * channels)
+        coarse = net("CONV_2D", inputs, shape, "Conv2DOptions", StrideW=8, StrideH=8)
+        fine = net("DEPTH_TO_SPACE", [coarse], (1, 48, 48, channels), "DepthToSpaceOptions", BlockSize=2)
+        sides = net.constant(np.array([1, 2304, channels], np.int32))
+        outputs.append(net("RESHAPE", [fine, sides], (1, 2304, channels)))
+    path = net.write(tmp_path / "small.tflite", image, outputs)
+    result = import_network(path, tmp_path / "small.safetensors", {})
+    assert isinstance(result.model.task, Detection)
+    assert [shape for _, shape in result.outputs.items()] == [(48, 48, 4), (48, 48, 1), (48, 48, 12)]
+    assert result.model.labels == ("face",)
+    assert result.difference is not None
+    assert result.difference < 1e-6

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgemeta.model.layers import Concat, Conv, Float32, FloatLayer
+from edgemeta.model.layers import Concat, Conv, DepthToSpace, Float32, FloatLayer, Slice
 from edgemeta.model.tasks import Detection, DetectionLevel, ObjectMasks, ObjectPoints
 from edgemeta.toolchain.importer.heads.ends import HeadError
 from edgemeta.toolchain.importer.heads.layouts import Part
@@ -40,19 +40,25 @@ def detection(
     uses = Counter(part.end.tensor for level in heads.levels for part in level.parts)
     made: dict[str, list[FloatLayer]] = {}
     parts: dict[str, tuple[str, tuple[int, ...]]] = {}
-    joined: list[Concat] = []
+    beside: list[FloatLayer] = []
     split: set[str] = set()
 
     def output(part: Part, what: str) -> str:
         """The layer that gives a part; its convolution, and the activation that the file has behind it, are split."""
         whole = by_name[names[part.end.tensor]]
         if part.beside is not None and not is_integer:
-            joined.append(Concat(f"{whole.name}.{what}", (whole.name, names[part.beside.tensor])))
-            return joined[-1].name
+            beside.append(Concat(f"{whole.name}.{what}", (whole.name, names[part.beside.tensor])))
+            return beside[-1].name
         if part.channels is None:
             return whole.name
         name = f"{whole.name}.{what}" if uses[part.end.tensor] > 1 else whole.name
         behind, conv = (None, whole) if whole.limits is None else (whole, by_name[whole.sources[0]])
+        is_range = part.channels == tuple(range(min(part.channels), max(part.channels) + 1))
+        if isinstance(conv, DepthToSpace) and is_range and not is_integer:
+            height, width, _ = part.end.shape
+            start, stop = (0, 0, min(part.channels)), (height, width, max(part.channels) + 1)
+            beside.append(Slice(f"{whole.name}.{what}", whole.name, start=start, stop=stop))
+            return beside[-1].name
         if not isinstance(conv, Conv):
             raise HeadError(
                 f"output {part.end.tensor!r} is made by a {type(conv).__name__} layer, expected a convolution"
@@ -93,7 +99,7 @@ def detection(
         "max_objects": settings.max_objects,
     }
     task = replace(task, **{key: value for key, value in given.items() if value is not None})
-    return Meant((*changed, *joined), task, parts)
+    return Meant((*changed, *beside), task, parts)
 
 
 def renamed(task: Detection, names: Mapping[str, str]) -> Detection:

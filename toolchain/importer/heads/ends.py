@@ -62,7 +62,7 @@ def ends_of(graph: Network) -> tuple[End, ...]:
         if name not in makers or len(shape) != 4:
             what = "the image" if name not in makers else f"{name!r}, whose shape is not known"
             raise HeadError(f"the outputs come from {what}, expected convolutions")
-        is_channels_last = makers[name].op == "CONV_2D"
+        is_channels_last = makers[name].op.isupper()
         size = (shape[1], shape[2], shape[3]) if is_channels_last else (shape[2], shape[3], shape[1])
         ends.append(End(name, size, passed[name], is_channels_last))
     if not ends:
@@ -94,7 +94,7 @@ def is_end(node: Node, graph: Network) -> bool:
 
 def is_expectation(node: Node, graph: Network) -> bool:
     """Whether a convolution only takes the mean of 0, 1, 2 and so on, as in the decoding of YOLOv8, in integers too."""
-    weight = graph.constants.get(node.inputs[1])
+    weight = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     if weight is None or weight.shape[:1] != (1,) or weight.size < 2:
         return False
     bins = np.arange(weight.size)

@@ -1,6 +1,7 @@
 """Operators by which files decode the numbers of their last convolutions."""
 
-CONVOLUTIONS = frozenset({"Conv", "CONV_2D"})
+CONVOLUTIONS = frozenset({"Conv", "CONV_2D", "DEPTH_TO_SPACE"})
+"""Operators that make the last maps; of the last one only those of BlazeFace's sparse form."""
 
 PASSED = frozenset(
     [
