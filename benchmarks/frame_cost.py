@@ -32,7 +32,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import as_run, write_json, write_markdown
 from edgemeta.cli.main import edgemeta
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.pipeline import Pipeline
@@ -330,7 +330,7 @@ def main() -> None:
     outcome = summed(rounds) | {"slowdown_of_a_fixed_loop": slowdown(arguments.core)}
     print(json.dumps(outcome, indent=2))
     if arguments.keep:
-        command = "python benchmarks/frame_cost.py --keep"
+        command = as_run("frame_cost")
         write_json("frame-cost", command, outcome)
         write_markdown("frame-cost", command, table(outcome))
 

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.onnx_int8 import write_int8
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import as_run, write_json, write_markdown
 from benchmarks.tflite_graph import write_tflite
 from benchmarks.timm_networks import quantized
 from benchmarks.topologies import write_topology
@@ -118,7 +118,7 @@ def main() -> None:
                 results[entry.name][f"threads_{threads}"] = found
                 texts.append(table(f"{title}: {wrong} integers of our outputs differ from the reference.", found))
                 print(texts[-1], flush=True)
-    command = shlex.join(["python", "benchmarks/networks.py", *public(sys.argv[1:])])
+    command = as_run("networks")
     write_json(arguments.out, command, {"paced_ms": arguments.paced, "networks": results})
     head = (
         f"One image, each runtime in a process of its own, pinned, taking turns: {arguments.rounds} rounds of "
@@ -238,11 +238,6 @@ def table(title: str, found: Mapping[str, Mapping[str, float]]) -> str:
     for runtime, row in sorted(found.items(), key=lambda item: item[1]["hot_median"]):
         lines.append(f"| {runtime} | {' | '.join(f'{row[column]}' for column in columns)} |")
     return "\n".join(lines)
-
-
-def public(arguments: Sequence[str]) -> list[str]:
-    """Leave a machine's folders out of the recorded command."""
-    return [Path(argument).name if "/" in argument else argument for argument in arguments]
 
 
 if __name__ == "__main__":

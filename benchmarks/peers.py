@@ -9,7 +9,6 @@ come from the folder of docs/test-data.md; what is missing there is left out. Wr
 
 import argparse
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.onnx_graph import to_onnx
 from benchmarks.peer_runtimes import edgemeta, openvino
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import as_run, write_json, write_markdown
 from edgemeta.cli.doctor.runtimes import Runtime, litert, onnx_runtime
 from edgemeta.kernels.cpu.library import ISA_NAMES, X86_ISAS, best_isa
 from edgemeta.model import reference
@@ -66,7 +65,7 @@ def main() -> None:
     paced = take_turns(runtimes, image, arguments.paced_calls, 1, lambda: time.sleep(pause))
     agreement = agreements(runtimes, model, arguments.data) if present(arguments.data) else {}
     rows = [row(runtime, back_to_back, paced, agreement) for runtime in runtimes]
-    command = shlex.join(["python", "benchmarks/peers.py", *public(sys.argv[1:])])
+    command = as_run("peers")
     values = {"model": model.name, "sha256": model.digest, "paced_ms": arguments.paced, "rows": rows}
     write_json("peers", command, values)
     text = table(rows, arguments)
@@ -151,11 +150,6 @@ def table(rows: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> str:
             f"{r['times_litert'] or ''} | {r['paced_median_us']} | {share} |"
         )
     return "\n".join(lines)
-
-
-def public(arguments: Sequence[str]) -> list[str]:
-    """Leave a machine's folders out of the recorded command."""
-    return [Path(argument).name if "/" in argument else argument for argument in arguments]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -36,6 +38,12 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := _version(name)) is not None},
     }
+
+
+def as_run(program: str) -> str:
+    """The command by which a program of this folder was started, without a machine's folders."""
+    arguments = [Path(argument).name if "/" in argument else argument for argument in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{program}.py", *arguments])
 
 
 def write_json(name: str, command: str, values: Mapping[str, object], folder: Path = RESULTS) -> None:

@@ -32,14 +32,13 @@ import yaml
 
 from benchmarks.frame_cost import broker_and_subscriber
 from benchmarks.onnx_graph import to_onnx
-from benchmarks.result_file import write_json, write_markdown
+from benchmarks.result_file import as_run, write_json, write_markdown
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
 from reliability.many_cameras import processes
 from rig.service_manager import EDGEMETA
 from rig.waiting import free_port, wait_until
 
-COMMAND = "python benchmarks/whole_frames.py --yolox yolox_nano.onnx --yolox-model yolox-nano.safetensors"
 CODECS = {
     "h264": ("mp4", "mpegts", "-c:v libx264 -preset veryfast -profile:v main -g 30 -bf 0 -pix_fmt yuv420p"),
     "mjpeg": ("avi", "mpjpeg", "-c:v mjpeg -q:v 4 -pix_fmt yuvj420p"),
@@ -227,8 +226,8 @@ def main() -> None:
             print(json.dumps(rows[-1]), flush=True)
     print(table(rows, options))
     if options.keep:
-        write_json("whole-frames", COMMAND + " --keep", {"rows": rows})
-        write_markdown("whole-frames", COMMAND + " --keep", table(rows, options))
+        write_json("whole-frames", as_run("whole_frames"), {"rows": rows})
+        write_markdown("whole-frames", as_run("whole_frames"), table(rows, options))
 
 
 if __name__ == "__main__":

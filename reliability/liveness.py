@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,7 @@ def in_time(pictures: Iterable[Pixels]) -> Iterator[Frame]:
 def too_slow(picture: Pixels, part: float) -> Iterator[Frame]:
     """A link that is slower than its stream; the picture lives."""
     for number, frame in enumerate(in_time(with_noise([picture] * FAULTY_S * FPS, 2.0))):
-        yield replace(frame, captured_ns=round(number * NS / FPS / part), stream_ns=number * NS // FPS)
+        yield frame._replace(captured_ns=round(number * NS / FPS / part), stream_ns=number * NS // FPS)
 
 
 def damaged(path: Path) -> Iterator[Frame]:

@@ -35,14 +35,13 @@ def unknown(task: Classification, outputs: Sequence[NDArray[Any]]) -> NDArray[np
 
 def known(task: Classification, outputs: Sequence[NDArray[Any]]) -> list[int]:
     """Indices of the images of outputs [N, 1, 1, C] that are not `unknown`, by Python's integers: a frame has few."""
-    images = range(len(outputs[0]))
     if task.rejection is None:
-        return list(images)
+        return list(range(len(outputs[0])))
     threshold = task.rejection.threshold
     if len(outputs) == 1:
         return [i for i, row in enumerate(logits_of(outputs).tolist()) if max(row) >= threshold]
     others = [each.ravel().tolist() for each in outputs[1:]]
-    return [i for i in images if sum(each[i] for each in others) >= threshold]
+    return [i for i, each in enumerate(zip(*others, strict=True)) if sum(each) >= threshold]
 
 
 def scores(logits: NDArray[Any], kind: TensorType, temperature: float = 1.0) -> NDArray[np.float64]:

@@ -3,8 +3,6 @@
 Messages treat a skipped frame as not captured: it has no number and is not counted as dropped.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +40,7 @@ class FrameFilter:
             return None
         passed = frame
         for step in self._steps:
-            passed = replace(passed, pixels=step(passed.pixels))
+            passed = passed._replace(pixels=step(passed.pixels))
         if self._gate is not None and not self._gate.passes(passed) and self._motion.enabled:
             return None
         self._due_ns = max(self._due_ns + self._interval_ns, now)

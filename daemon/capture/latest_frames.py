@@ -3,13 +3,12 @@
 import threading
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgemeta.daemon.capture.source import Frame
 
 
-@dataclass(frozen=True, eq=False)
-class CapturedFrame:
+class CapturedFrame(NamedTuple):
     """A frame with its camera and number; `superseded` counts the camera's earlier frames that were not taken."""
 
     camera: str

@@ -1,7 +1,7 @@
 """What a live camera's frames say about it: its picture is frozen, black, delayed, damaged or another one."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -195,7 +195,7 @@ class Liveness:
         delay_ns = 0 if frame.stream_ns is None else self._delay.add(arrived_ns, frame.stream_ns)
         self._delay_s = None if frame.stream_ns is None or not self._delay.is_known else delay_ns / NS
         self._captured_ns = max(self._captured_ns, arrived_ns - delay_ns)
-        return replace(frame, captured_ns=self._captured_ns, delay_ns=arrived_ns - self._captured_ns)
+        return frame._replace(captured_ns=self._captured_ns, delay_ns=arrived_ns - self._captured_ns)
 
     def _finding(self, now_ns: int, frame: Frame) -> Finding:
         if self._check.black:

@@ -5,7 +5,7 @@ A new kind of source is one file in `sources/` with a class that implements it, 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +89,7 @@ class SourceSpec:
             raise SourceError(str(error)) from error
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
+class Frame(NamedTuple):
     """One captured frame and its time, in nanoseconds of `time.monotonic_ns()`.
 
     The pixels belong to the receiver: the source must not write into them again.

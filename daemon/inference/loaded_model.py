@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,7 @@ class LoadTimes:
     self_test: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class FrameRun:
+class FrameRun(NamedTuple):
     """A run of frames: the outputs of each [images, H, W, C], and the nanoseconds at which all inputs were ready."""
 
     outputs: tuple[Outputs, ...]
@@ -116,7 +116,7 @@ class LoadedModel:
                 self._frames.prepare(frames)
                 prepared = now()
                 outputs = self._frames.run()
-                parts = tuple(tuple(output[a:b].copy() for output in outputs) for a, b in pairwise(ends))
+                parts = tuple([tuple([output[a:b].copy() for output in outputs]) for a, b in pairwise(ends)])
             finally:
                 if self._closing:
                     self._session.close()

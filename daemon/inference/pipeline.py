@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+from typing import NamedTuple
 
 from edgemeta.daemon.capture.latest_frames import CapturedFrame
 from edgemeta.daemon.config.camera import TilesConfig
@@ -139,7 +140,7 @@ class Pipeline:
             self._names.name(reading.objects, captured.frame.pixels)
         tracked = self._tracker.add(reading, self._settings, came)
         if self._ended:
-            tracked, self._ended = replace(tracked, events=[*self._ended, *tracked.events]), ()
+            tracked, self._ended = tracked._replace(events=[*self._ended, *tracked.events]), ()
         for found, number in zip(reading.objects or (), tracked.ids, strict=False):
             found["id"] = number
         finished = self._now()
@@ -216,8 +217,7 @@ class Pipeline:
         return self._input
 
 
-@dataclass(frozen=True, eq=False)
-class Begun:
+class Begun(NamedTuple):
     """A frame that is about to run: its model, what takes its pixels, when it was taken, and the clock that says it."""
 
     captured: CapturedFrame
@@ -227,8 +227,7 @@ class Begun:
     now: Now
 
 
-@dataclass(frozen=True, eq=False)
-class Ran:
+class Ran(NamedTuple):
     """A frame that has been run, its outputs, and when all inputs of the run were ready and when it ended, in ns."""
 
     begun: Begun

@@ -1,7 +1,7 @@
 """Decides which messages a frame triggers: its own, a state update, events."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgemeta.daemon.inference.readers.settings import CameraSettings
 from edgemeta.daemon.inference.tracking.tracker import Event, Tracked
@@ -10,8 +10,7 @@ from edgemeta.daemon.messages.records import Fields, StateMessage
 from edgemeta.daemon.runtime.clock import NS, Clock
 
 
-@dataclass(frozen=True)
-class Updates:
+class Updates(NamedTuple):
     """The messages beside a frame's own: the state, None where not due, and events.
 
     withheld: the frame is not published.
@@ -44,7 +43,7 @@ class StateReporter:
             self._state, self._since_ns = _state(frame, tracked), captured_ns
         clock_was_set = self._sets != (sets := self._clock.sets)
         due = self._reported_ns is None or captured_ns - self._reported_ns >= settings.heartbeat_ns or clock_was_set
-        events = self.events(frame, tracked.events)
+        events = self.events(frame, tracked.events) if tracked.events else ()
         if not tracked.changed and not due:
             return Updates(None, events, withheld=settings.only_changes and not events)
         self._reported_ns, self._sets = captured_ns, sets

@@ -13,6 +13,9 @@ from edgemeta.daemon.messages.stats import Stages, StageStats
 CAPACITY = 16_384
 """Measurements kept per period; further ones replace the oldest, so that memory is bounded."""
 
+AT_ONCE = 128
+"""Measurements that are given to their stages together."""
+
 BOUNDS_NS = (*(step * 10**power for power in range(3, 8) for step in (10, 25, 50)), 10**9)
 """10 µs, 25 µs, 50 µs, 100 µs ... 1 s, in nanoseconds."""
 
@@ -103,21 +106,32 @@ class StageLatencies:
 
     def __init__(self) -> None:
         self._stages = {stage: StageLatency() for stage in Stages.model_fields}
+        self._new: list[Mapping[str, int]] = []
         self._lock = threading.Lock()
 
     def add(self, durations_ns: Mapping[str, int]) -> None:
-        """Add one measurement for each of these stages."""
+        """Add one measurement for each of these stages; the mapping stays as it is."""
         with self._lock:
+            self._new.append(durations_ns)
+            if len(self._new) == AT_ONCE:
+                self._sort()
+
+    def _sort(self) -> None:
+        """Give the new measurements to their stages, with the lock held: together, while the caches are warm."""
+        for durations_ns in self._new:
             for stage, duration_ns in durations_ns.items():
                 self._stages[stage].add(duration_ns)
+        self._new.clear()
 
     def drain(self) -> Stages:
         """Return the summaries of the period, and start the next one."""
         with self._lock:
+            self._sort()
             periods = {name: stage.drain() for name, stage in self._stages.items()}
         return Stages(**{name: period.summary() for name, period in periods.items()})
 
     def histograms(self) -> dict[str, HistogramReading]:
         """Return the histograms of all measurements since the start, by stage."""
         with self._lock:
+            self._sort()
             return {name: stage.histogram() for name, stage in self._stages.items()}

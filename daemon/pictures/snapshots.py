@@ -85,14 +85,16 @@ class Snapshots:
     def offer(self, captured: CapturedFrame, result: FrameResult) -> None:
         """Take the pictures of a classified frame that are due. The worker's thread calls; it never waits for long."""
         keys, camera, now = self._keys_of(captured.camera), captured.camera, captured.frame.captured_ns
-        due = keys.interval is not None and self._is_due(camera, now, round(keys.interval * NS))
-        large = self._large_of(camera)
-        if large is not None and (keys.events or keys.interval is not None):
-            large.start()
         if not keys.events:
             self._subjects[camera].forget()
-            if not due:
+            if keys.interval is None:
                 return
+        due = keys.interval is not None and self._is_due(camera, now, round(keys.interval * NS))
+        large = self._large_of(camera)
+        if large is not None:
+            large.start()
+        if not (due or keys.events):
+            return
         make = partial(self._make, captured, result, keys, due)
         is_asked = large is not None and (due or self._is_worth_asking(camera, now, result))
         if large is None or (is_asked and not large.ask(make)):

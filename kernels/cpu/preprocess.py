@@ -46,11 +46,17 @@ class Resizer:
 
     def run(self, frame: NDArray[np.uint8], tensor: NDArray[Any]) -> None:
         """Preprocess a frame into a C-contiguous tensor [1, H, W, C]; the pixels of the frame's rows are contiguous."""
-        self._library.em_resizer_run(self._handle, frame.ctypes.data, frame.strides[0], tensor.ctypes.data)
+        self._library.em_resizer_run(self._handle, _address(frame), frame.strides[0], _address(tensor))
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
             self._library.em_resizer_close(self._handle)
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Where its first element is; `array.ctypes` would make two objects for that."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _axis(spans: tuple[Span, ...]) -> Fields:

@@ -1,8 +1,8 @@
 """What one frame shows, in the form of messages, and how a frame's picture was given to the model."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from edgemeta.daemon.messages.records import Fields
 from edgemeta.model.preprocess import Placement, Rectangle
@@ -27,8 +27,7 @@ def no_score(_label: str) -> float | None:
     return None
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """Fields of a frame message, by the model's task; see `FrameMessage`.
 
     unknown: the model's rule of rejection gives the frame no label. score_of: score of any label, None if there is
@@ -36,7 +35,7 @@ class Reading:
     width and height of the picture of a detection, in pixels.
     """
 
-    labels: list[Fields] = field(default_factory=list)
+    labels: Sequence[Fields] = ()
     objects: list[Fields] | None = None
     embedding: list[float] | None = None
     keypoints: list[Fields] | None = None
@@ -44,7 +43,7 @@ class Reading:
     outputs: Fields | None = None
     unknown: bool = False
     score_of: Callable[[str], float | None] = no_score
-    faint: list[Fields] = field(default_factory=list)
+    faint: Sequence[Fields] = ()
     size: tuple[int, int] = (0, 0)
 
     @property

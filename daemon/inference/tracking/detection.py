@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings
@@ -57,7 +56,7 @@ class DetectionTracker:
         if settings.tracking.enabled:
             return self._follow(reading, settings, captured_ns, events)
         tracked = self._counts.add(reading, settings, captured_ns)
-        return replace(tracked, events=[*events, *tracked.events])
+        return tracked._replace(events=[*events, *tracked.events])
 
     def end(self) -> list[Event]:
         """End all objects, and return the events."""

@@ -1,6 +1,6 @@
 """The state of a classification: its smoothed label, or that what is seen is unknown."""
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeAlias
@@ -40,7 +40,6 @@ class Smoother:
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         self._recent: deque[Vote] = deque()
-        self._votes: Counter[Vote] = Counter()
         self.state: Vote = None
         self.known = False
         self.since_ns = 0
@@ -49,7 +48,7 @@ class Smoother:
         """Use another rule from the next frame on; the state and the recent frames stay."""
         self._rule = rule
         while len(self._recent) > rule.window:
-            self._forget()
+            self._recent.popleft()
 
     def add(self, best: str | Literal[Unknown.UNKNOWN], score: float, captured_ns: int) -> Change | None:
         """Add the best label of a frame, or unknown; return the change, if the state changed or became known.
@@ -60,10 +59,9 @@ class Smoother:
         is_sure = best is Unknown.UNKNOWN or score >= (rule.leave if best == self.state else rule.enter)
         vote = best if is_sure else None
         if len(self._recent) == rule.window:
-            self._forget()
+            self._recent.popleft()
         self._recent.append(vote)
-        self._votes[vote] += 1
-        agreed = self._votes[vote] >= rule.agree
+        agreed = self._recent.count(vote) >= rule.agree
         if not self.known:
             if not agreed and len(self._recent) < rule.window:
                 return None
@@ -76,12 +74,6 @@ class Smoother:
         change = Change(self.state, captured_ns - self.since_ns if self.known else None)
         self.state, self.known, self.since_ns = state, True, captured_ns
         return change
-
-    def _forget(self) -> None:
-        oldest = self._recent.popleft()
-        self._votes[oldest] -= 1
-        if not self._votes[oldest]:
-            del self._votes[oldest]
 
 
 class LabelTracker(NoTracker):

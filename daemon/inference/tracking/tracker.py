@@ -1,8 +1,9 @@
 """What every tracker gives after a frame."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 
 from edgemeta.daemon.inference.readers.reading import Reading
 from edgemeta.daemon.inference.readers.settings import CameraSettings
@@ -33,8 +34,7 @@ class Event:
     direction: Literal["left", "right"] | None = None
 
 
-@dataclass(frozen=True)
-class Tracked:
+class Tracked(NamedTuple):
     """The state after a frame, by the model's task, and what has changed.
 
     changed: the state became known or another one. previous: the label before the last change of state. unknown: what
@@ -48,10 +48,10 @@ class Tracked:
     counts: dict[str, int] | None = None
     zones: dict[str, dict[str, int]] | None = None
     changed: bool = False
-    events: Sequence[Event] = field(default_factory=tuple)
+    events: Sequence[Event] = ()
     unknown: bool = False
     ids: Sequence[int | None] = ()
-    best: Mapping[int, Box] = field(default_factory=dict)
+    best: Mapping[int, Box] = MappingProxyType({})
 
 
 class Tracker(Protocol):

@@ -73,7 +73,8 @@ class Outbox:
             if self._connected:
                 delivery.live = True
                 (self._frames if message.gives_way else self._first).append(delivery)
-            self._bound_memory()
+            if self._memory.excess > 0:
+                self._bound_memory()
 
     def begin(self) -> None:
         """A connection begins: waiting messages will be replayed, new ones are live."""

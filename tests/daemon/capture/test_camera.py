@@ -43,17 +43,17 @@ def test_a_source_that_ends_ends_the_camera(start: Any) -> None:
 
 def test_a_frame_that_was_delivered_is_not_kept(start: Any) -> None:
     """The next one may be long in coming, and a picture has megabytes."""
-    given: list[weakref.ref[Frame]] = []
+    given: list[weakref.ref[Any]] = []
 
     class Weak(Scripted):
         def read(self) -> Frame:
             frame = super().read()
-            given.append(weakref.ref(frame))
+            given.append(weakref.ref(frame.pixels))
             return frame
 
     _, watch = start(Weak(1))
     watch.wait(lambda: watch.frames == [1])
-    wait_until(lambda: given[0]() is None, "the frame to be released")
+    wait_until(lambda: given[0]() is None, "the picture to be released")
 
 
 def test_it_keeps_the_interval(start: Any) -> None:
@@ -145,7 +145,7 @@ def test_a_delayed_stream_is_delayed_and_says_when_frames_were_captured(
     monkeypatch.setattr("edgemeta.daemon.capture.liveness.HELD_NS", 0)
     source = Scripted(*range(60), interval_ns=20_000_000)
     read, began = source.read, time.monotonic_ns()
-    source.read = lambda: replace(read(), stream_ns=(time.monotonic_ns() - began) // 2)  # type: ignore[method-assign]
+    source.read = lambda: read()._replace(stream_ns=(time.monotonic_ns() - began) // 2)  # type: ignore[method-assign]
     camera, watch = start(source)
     watch.wait(lambda: watch.states[-1:] == ["delayed"])
     assert watch.reported[-1].reason == "frames arrive more than 0.3 s late"
@@ -159,7 +159,7 @@ def test_damaged_frames_are_counted_and_named_when_they_last(start: Any, monkeyp
     monkeypatch.setattr("edgemeta.daemon.capture.liveness.APART_NS", 0)
     source = Scripted(1, 2, 3, 4, interval_ns=1_000_000)
     read = source.read
-    source.read = lambda: replace(read(), damaged=5 - len(source.script))  # type: ignore[method-assign]
+    source.read = lambda: read()._replace(damaged=5 - len(source.script))  # type: ignore[method-assign]
     camera, watch = start(source)
     watch.wait(lambda: watch.reported[-1].reason == "frames are damaged again and again")
     assert watch.states == ["opening", "running", "running"]
@@ -258,7 +258,7 @@ def test_frames_that_a_source_decoded_and_nobody_took_are_counted(start: Any) ->
     source = Scripted(1, 2, 3)
     totals = iter((0, 4, 4))
     read = source.read
-    source.read = lambda: replace(read(), skipped=next(totals))  # type: ignore[method-assign]
+    source.read = lambda: read()._replace(skipped=next(totals))  # type: ignore[method-assign]
     _, watch = start(source, CameraLoad(missed=missed.append))
     watch.wait(lambda: watch.frames == [1, 2, 3])
     assert sum(missed) == 4

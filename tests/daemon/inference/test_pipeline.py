@@ -98,7 +98,8 @@ def test_stages_are_measured_one_after_the_other(pipeline: Pipeline) -> None:
 
 def test_the_total_of_a_late_frame_begins_with_its_capture(pipeline: Pipeline) -> None:
     came = captured("red")
-    late = replace(came, frame=replace(came.frame, captured_ns=came.frame.captured_ns - 5 * 10**9, delay_ns=5 * 10**9))
+    frame = came.frame._replace(captured_ns=came.frame.captured_ns - 5 * 10**9, delay_ns=5 * 10**9)
+    late = came._replace(frame=frame)
     latency = pipeline.classify(late, NO_DROPS, 0).frame.latency_us
     assert (latency.delay, latency.wait, latency.total) == (5_000_000, 10_000, 5_013_000)
 

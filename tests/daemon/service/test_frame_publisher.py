@@ -68,7 +68,7 @@ def test_a_frame_that_changes_the_state_has_three_messages_and_its_stages_are_me
 
 def test_a_withheld_frame_is_counted_and_has_no_message() -> None:
     rig = Rig()
-    withheld = replace(rig.result, updates=replace(rig.result.updates, state=None, events=(), withheld=True))
+    withheld = replace(rig.result, updates=rig.result.updates._replace(state=None, events=(), withheld=True))
     assert rig.publish(withheld) == []
     assert rig.counters.withheld == 1
     assert rig.latencies.drain().encode.count == 0
@@ -79,6 +79,6 @@ def test_an_object_that_appears_is_counted_once_not_again_for_each_zone() -> Non
     (event,) = rig.result.updates.events
     appeared = {"kind": EventKind.APPEARED, "label": "cat", "count": 3, "previous_count": 1}
     events = (event.model_copy(update=appeared), event.model_copy(update={**appeared, "zone": "door"}))
-    rig.publish(replace(rig.result, updates=replace(rig.result.updates, events=events)))
+    rig.publish(replace(rig.result, updates=rig.result.updates._replace(events=events)))
     assert rig.counters.appeared == {"cat": 2}
     assert rig.counters.events == {("appeared", ""): 2}

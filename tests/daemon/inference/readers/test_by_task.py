@@ -53,7 +53,7 @@ def test_objects_have_boxes_in_pixels_and_fractions() -> None:
     assert found["red"]["box_relative"] == (0.125, 0.33333, 0.25, 0.5)
     assert found["blue"]["box"] == (112.0, 80.0, 128.0, 96.0)
     assert all(each["score"] > 0.99 for each in reading.objects)
-    assert reading.labels == []
+    assert not reading.labels
     assert reading.best == {"label": reading.objects[0]["label"], "score": reading.objects[0]["score"]}
 
 
