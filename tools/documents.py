@@ -35,6 +35,7 @@ TABLES = {
     "families": import_table.families,
     "figures": lambda: figures.table(ROOT),
     "formats": format_table.table,
+    "imported": import_table.operators,
     "keys": key_table.table,
     "layers": layer_table.table,
     "messages": message_table.sections,

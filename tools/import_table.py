@@ -1,4 +1,4 @@
-"""Two tables of what is imported: networks, what to type and what comes of it, from result files; families."""
+"""Tables of what is imported: networks, what to type and what comes of it, from result files; operators; families."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from edgemeta.toolchain.importer.heads.families import FAMILIES
+from edgemeta.toolchain.importer.onnx_network import OPERATORS
+from edgemeta.toolchain.importer.tflite_network import TFLITE_OPERATORS
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 HEAD = (
@@ -18,6 +20,13 @@ COMMAND = "edgemeta import FILE --out MODEL"
 def table() -> str:
     """The table as the result files have it."""
     return "\n".join((*HEAD, *_others(), *_exported(), *_known()))
+
+
+def operators() -> str:
+    """The operators of either form that have a converter, as docs/import.md has them."""
+    forms = (("ONNX", OPERATORS), ("TFLite", TFLITE_OPERATORS))
+    rows = (f"| {name} | {', '.join(f'`{each}`' for each in sorted(names))} |" for name, names in forms)
+    return "\n".join(("| form | operators |", "|---|---|", *rows))
 
 
 def families() -> str:

@@ -1,6 +1,5 @@
 """Operators one by one, in the forms in which exporters write them: equal to ONNX Runtime, or refused by name."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -401,12 +400,6 @@ def test_older_operators(tmp_path: Path) -> None:
 def test_every_operator_is_tried() -> None:
     tried = {name.split(",")[0].split()[0] for name in CASES}
     assert set(OPERATORS) - tried == {"GroupNormalization", "Mish", "Upsample"}
-
-
-def test_the_page_names_every_operator(repository: Path) -> None:
-    page = (repository / "docs" / "import.md").read_text("utf-8").split("| ONNX | as |")[1].split("\n\n")[0]
-    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\|[^|]*\|$", page, re.M)
-    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(OPERATORS)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 9, 3), (3, 8, 9)], ids=["channels last", "no axis of images"])

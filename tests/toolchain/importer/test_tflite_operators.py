@@ -1,6 +1,5 @@
 """TFLite's operators one by one, float and int8: equal to LiteRT's reference kernels, or refused by name."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -445,12 +444,6 @@ def test_every_operator_is_tried() -> None:
     tried = {name.split(",")[0].split()[0] for name in (*FLOAT, *INT8)}
     elsewhere = {name for name in TFLITE_OPERATORS if name.startswith("CUSTOM ")}  # test_mediapipe_operators.py
     assert set(TFLITE_OPERATORS) - tried - elsewhere == {"DEQUANTIZE"}
-
-
-def test_the_page_names_every_operator(repository: Path) -> None:
-    page = (repository / "docs" / "import.md").read_text("utf-8").split("| TFLite | as |")[1].split("\n\n")[0]
-    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\|[^|]*\|$", page, re.M)
-    assert sorted(name for row in rows for name in re.findall(r"`([\w ]+)`", row)) == sorted(TFLITE_OPERATORS)
 
 
 REFUSED: dict[str, tuple[Case, str]] = {
