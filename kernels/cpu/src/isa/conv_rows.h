@@ -1,8 +1,8 @@
 // The rows of a convolution by tiles: accumulators of a few pixels and channels stay in registers during the whole
 // window, then they are requantized, added to the shortcut if there is one, and stored.
 //
-// Included after the header of a tile, which defines kPixels, kBlocks, kColumnBlocks, kWidens, tile_scratch_bytes,
-// prepare_tile and run_tile.
+// Included after the header of a tile, which defines kPixels, kBlocks, kBlockPixels, kColumnBlocks, kWidens,
+// tile_scratch_bytes, prepare_tile and run_tile.
 #pragma once
 
 #include "finish_tile.h"
@@ -11,7 +11,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-// run[pixels - 1]: the tiles of 1 .. kPixels pixels by N blocks.
+// run[pixels - 1]: the tiles of 1 .. kPixels pixels by N blocks; kBlockPixels of the only block.
 template <int N, int P, int... Larger>
 struct Tiles : Tiles<N, P - 1, P, Larger...> {};
 template <int N, int... P>
@@ -19,7 +19,7 @@ struct Tiles<N, 0, P...> {
   static constexpr RunTile run[] = {run_tile<P, N>...};
 };
 template <int N>
-using AllTiles = Tiles<N, kPixels>;
+using AllTiles = Tiles<N, N == 1 ? kBlockPixels : kPixels>;
 
 // A convolution's rows by tiles.
 struct Rows {
@@ -32,8 +32,10 @@ struct Rows {
       : conv(given),
         arena(at),
         scratch(own),
-        tiles((given.out.width + kPixels - 1) / kPixels),
+        tiles((given.out.width + most_pixels(given) - 1) / most_pixels(given)),
         unpacked(own + tile_scratch_bytes(given)) {}
+
+  static int32_t most_pixels(const Conv& conv) { return conv.out.blocks() == 1 ? kBlockPixels : kPixels; }
 
   int32_t start(int32_t tile) const {
     return static_cast<int32_t>(int64_t{conv.out.width} * tile / tiles);

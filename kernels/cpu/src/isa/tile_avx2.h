@@ -10,7 +10,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kPixels = 4, kBlocks = 1;  // eight registers of sums; more pixels measured slower
+constexpr int kPixels = 4, kBlocks = 1, kBlockPixels = kPixels;  // eight sums; more measured slower
 constexpr int kColumnBlocks = 1;
 constexpr bool kWidens = true;
 

@@ -1,6 +1,7 @@
 // Tiles with VNNI: each step spreads four input bytes of a pixel over a vector and multiplies them by 16 x 4 weights.
 //
-// Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes.
+// Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes. Of
+// a single block sixteen pixels fill two tiles of a row of 32, all of whose results are stored by fours.
 // The sizes 1 .. 14 exist, so that a row is divided into tiles of nearly equal sizes: with few pixels the sums wait
 // for each other, as one vpdpbusd takes five cycles and two start in each.
 #pragma once
@@ -10,7 +11,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kPixels = 14, kBlocks = 2;
+constexpr int kPixels = 14, kBlocks = 2, kBlockPixels = 16;
 constexpr int kColumnBlocks = 8;  // of a tile of one pixel, where maps are that wide: eight streams of weights
 constexpr bool kWidens = false;
 

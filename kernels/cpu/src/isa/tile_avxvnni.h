@@ -11,7 +11,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kPixels = 6, kBlocks = 1;
+constexpr int kPixels = 6, kBlocks = 1, kBlockPixels = kPixels;
 constexpr int kColumnBlocks = 6;  // of a tile of one pixel, where maps are that wide
 constexpr bool kWidens = false;
 

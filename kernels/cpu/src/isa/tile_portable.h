@@ -6,7 +6,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kPixels = 2, kBlocks = 1;
+constexpr int kPixels = 2, kBlocks = 1, kBlockPixels = kPixels;
 constexpr int kColumnBlocks = 1;
 constexpr bool kWidens = false;
 

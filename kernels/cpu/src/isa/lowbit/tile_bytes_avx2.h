@@ -10,7 +10,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-constexpr int kPixels = 6, kBlocks = 1;  // twelve registers of sums
+constexpr int kPixels = 6, kBlocks = 1, kBlockPixels = kPixels;  // twelve registers of sums
 constexpr int kColumnBlocks = 1;
 constexpr bool kWidens = true;
 
