@@ -72,8 +72,8 @@ docs: $(VENV)/.installed-docs   ## build the site of docs/ into build/site; a de
 size:            ## lines of the product by folder against the main branch, files that switch on types of operators
 	$(PYTHON) -m tools.size
 
-bench: $(VENV)/.installed-demo,test,bench   ## compare speed with peers; writes benchmarks/results
-	$(BIN)/python benchmarks/peers.py
+bench: $(VENV)/.installed-demo,test,bench   ## ratios to peers with intervals, ten minutes; writes benchmarks/results
+	$(BIN)/python benchmarks/networks.py --seconds 25
 	$(BIN)/python benchmarks/preprocess.py
 
 fuzz: $(VENV)/.installed-demo,test     ## damaged configs, commands, model files, MQTT packets by the hundred thousand

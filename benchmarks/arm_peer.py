@@ -16,13 +16,13 @@ def litert(file: str) -> Callable[[], object]:
     interpreter = Interpreter(file, num_threads=1)
     interpreter.allocate_tensors()
     source = interpreter.get_input_details()[0]
-    image = np.random.default_rng(0).integers(-128, 128, source["shape"]).astype(np.int8)
+    image = np.random.default_rng(0).integers(-128, 128, source["shape"]).astype(source["dtype"])
     interpreter.set_tensor(source["index"], image)
     return lambda: interpreter.invoke()
 
 
 def onnx_runtime(file: str) -> Callable[[], object]:
-    """One run on random uint8 integers, one thread, all graph optimizations."""
+    """One run on random uint8 integers, or pixels where floats are wanted, one thread, all graph optimizations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -31,7 +31,8 @@ def onnx_runtime(file: str) -> Callable[[], object]:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     source = session.get_inputs()[0]
-    image = np.random.default_rng(0).integers(0, 256, source.shape).astype(np.uint8)
+    kind = np.float32 if source.type == "tensor(float)" else np.uint8
+    image = np.random.default_rng(0).integers(0, 256, source.shape).astype(kind)
     binding = session.io_binding()
     binding.bind_cpu_input(source.name, image)
     binding.bind_output(session.get_outputs()[0].name)

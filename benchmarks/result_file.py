@@ -23,6 +23,8 @@ PACKAGES = (
     "ai-edge-litert",
     "onnxruntime",
     "openvino",
+    "ncnn",
+    "executorch",
     "paho-mqtt",
     "ultralytics",
     "pycuda",

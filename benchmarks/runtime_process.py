@@ -2,10 +2,10 @@
 
     python -m benchmarks.runtime_process RUNTIME FILE THREADS CORES
 
-RUNTIME: edgemeta (FILE is a model), onnxruntime, openvino (an ONNX file) or litert (a TFLite file). CORES: the
-processors that it may use, separated by commas. Each line of input is `CALLS PAUSE`: so many calls with PAUSE seconds
-of sleep before each; the answer is one line, the microseconds of each call as JSON. An image of random integers is
-copied in by the runtime's usual call, and the outputs are read.
+RUNTIME: edgemeta or edgemeta-ISA (FILE is a model), onnxruntime, openvino (an ONNX file), litert (a TFLite file), ncnn
+or executorch (files of peer_files.py). CORES: the processors that it may use, separated by commas. Each line of input
+is `CALLS PAUSE`: so many calls with PAUSE seconds of sleep before each; the answer is one line, the microseconds of
+each call as JSON. An image of random integers is copied in by the runtime's usual call, and the outputs are read.
 """
 
 import json
@@ -28,7 +28,8 @@ def main() -> None:
     """Answer until the input ends."""
     runtime, file, threads, cores = sys.argv[1:]
     os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
-    call = RUNTIMES[runtime](Path(file), int(threads))
+    kind, _, isa = runtime.partition("-")
+    call = ours(Path(file), int(threads), isa) if isa else RUNTIMES[kind](Path(file), int(threads))
     for _ in range(WARM_UP_RUNS):
         call()
     print("ready", flush=True)
@@ -49,13 +50,13 @@ def timed(call: Call, calls: int, pause: float) -> list[float]:
     return times
 
 
-def ours(file: Path, threads: int) -> Call:
+def ours(file: Path, threads: int, isa: str = "auto") -> Call:
     """Our cpu backend."""
     from edgemeta.model.file import load
     from edgemeta.plugins.registry import choose
 
     model = load(file)
-    session, image = choose("cpu").compile(model, {"threads": threads}), random_image(model)
+    session, image = choose("cpu").compile(model, {"threads": threads, "isa": isa}), random_image(model)
     return lambda: session.run(image)
 
 
@@ -101,6 +102,36 @@ def litert(file: Path, threads: int) -> Call:
     return run
 
 
+def ncnn(file: Path, threads: int) -> Call:
+    """ncnn, as its options are by default."""
+    import ncnn
+
+    net = ncnn.Net()
+    net.opt.num_threads = threads
+    net.load_param(str(file))
+    net.load_model(str(file.with_suffix(".bin")))
+    side = json.loads(file.with_suffix(".json").read_text())
+    image = ncnn.Mat(_random_pixels(side)).clone()
+
+    def run() -> list[Any]:
+        extractor = net.create_extractor()
+        extractor.input(net.input_names()[0], image)
+        return [np.array(extractor.extract(name)[1]) for name in net.output_names()]
+
+    return run
+
+
+def executorch(file: Path, _threads: int) -> Call:
+    """ExecuTorch with XNNPACK; it takes as many threads as the process may use processors."""
+    import torch
+    from executorch.runtime import Runtime
+
+    method = Runtime.get().load_program(file).load_method("forward")
+    shape = list(method.metadata.input_tensor_meta(0).sizes())
+    image = (torch.from_numpy(_random_pixels(shape)),)
+    return lambda: method.execute(image)
+
+
 def _random_pixels(shape: list[Any]) -> Any:
     """Float32 pixels 0 .. 255; a size that the file leaves open is 1."""
     sides = [side if isinstance(side, int) else 1 for side in shape]
@@ -112,6 +143,8 @@ RUNTIMES: dict[str, Callable[[Path, int], Call]] = {
     "onnxruntime": onnx_runtime,
     "openvino": openvino,
     "litert": litert,
+    "ncnn": ncnn,
+    "executorch": executorch,
 }
 
 if __name__ == "__main__":

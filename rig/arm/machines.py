@@ -42,11 +42,16 @@ class Machine:
         """The command of the runner, with options of qemu; builds it. Raises MissingToolError."""
         runner = build(self.architecture)
         root = f"/usr/{self.architecture.target}"
-        return [self.architecture.emulator, "-L", root, "-cpu", self.processor, *options, str(runner)]
+        return [self.architecture.emulator, "-L", root, "-cpu", emulated(self.processor), *options, str(runner)]
 
     def start(self) -> EmulatedLibrary:
         """The library on this machine. Raises MissingToolError."""
         return EmulatedLibrary(self.command())
+
+
+def emulated(processor: str) -> str:
+    """The processor of qemu's with the same instructions: qemu 7 has no Cortex-A55."""
+    return {"cortex-a55": "cortex-a76"}.get(processor, processor)
 
 
 AARCH64 = Architecture("aarch64", "aarch64-linux-gnu", "qemu-aarch64")
@@ -57,6 +62,12 @@ MACHINES = (
     Machine("max", AARCH64, "i8mm"),
     Machine("cortex-a7", ARMV7, "neon"),
 )
+OTHER_MACHINES = (
+    Machine("cortex-a53", AARCH64, "neon"),
+    Machine("cortex-a72", AARCH64, "neon"),
+    Machine("cortex-a55", AARCH64, "dotprod"),
+)
+"""Instruction sets of MACHINES on other cores, for which other libraries have loops of their own."""
 
 
 def require(tools: Mapping[str, str], what: str) -> None:

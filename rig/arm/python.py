@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from rig.arm.machines import AARCH64, ARMV7, Architecture, MissingToolError, require
+from rig.arm.machines import AARCH64, ARMV7, Architecture, MissingToolError, emulated, require
 
 DEBIAN = "http://deb.debian.org/debian"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -31,16 +31,15 @@ PLATFORMS = {
     ARMV7: ("manylinux_2_31_armv7l", "manylinux_2_17_armv7l", "manylinux2014_armv7l"),
 }
 
+_ARMV8 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
+_ARMV82 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
 FEATURES = {
-    "cortex-a57": ("0xd07", "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"),
-    "cortex-a76": (
-        "0xd0b",
-        "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp",
-    ),
-    "max": (
-        "0xd4d",
-        "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp i8mm bf16",
-    ),
+    "cortex-a53": ("0xd03", _ARMV8),
+    "cortex-a57": ("0xd07", _ARMV8),
+    "cortex-a72": ("0xd08", _ARMV8),
+    "cortex-a55": ("0xd05", _ARMV82),
+    "cortex-a76": ("0xd0b", _ARMV82),
+    "max": ("0xd4d", f"{_ARMV82} i8mm bf16"),
     "cortex-a7": ("0xc07", "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32"),
 }
 """What /proc/cpuinfo says of a processor: libraries read it, and qemu would show that of this machine."""
@@ -82,7 +81,7 @@ class EmulatedPython:
             self._root / "usr/lib/arm-linux-gnueabihf"
         )  # what armv7's NumPy needs, where Debian's alternatives find it
         libraries = f"LD_LIBRARY_PATH={found}/blas:{found}/lapack"
-        emulator = [self._emulator, "-cpu", self._processor, "-L", str(self._root), "-E", libraries]
+        emulator = [self._emulator, "-cpu", emulated(self._processor), "-L", str(self._root), "-E", libraries]
         return [*emulator, *options, interpreter, *arguments]
 
 
