@@ -224,7 +224,7 @@ class Camera:
         filter_ = FrameFilter(self._config)
         due_ns = time.monotonic_ns()
         heard, skipped = AWAKE.now(), 0
-        while not self._stopping.wait(self._until(due_ns)):
+        while self._wait_until(due_ns):
             if self._source.interval_ns and self._load.is_behind():
                 self._load.missed(1)
                 due_ns = self._next_due(due_ns)
@@ -289,11 +289,11 @@ class Camera:
         self._source.close()
         self._source.open()
 
-    def _until(self, due_ns: int) -> float:
-        """Return the seconds until the next frame is due; expect it within the source's timeout after that."""
+    def _wait_until(self, due_ns: int) -> bool:
+        """Wait until the next frame is due, which is expected within the source's timeout then; False if stopped."""
         wait = max(0, due_ns - time.monotonic_ns()) / NS
         self.heartbeat.expect_within("reading a frame", wait + self._config.frame_timeout + GRACE)
-        return wait
+        return not (self._stopping.wait(wait) if wait else self._stopping.is_set())
 
     def _recover(self) -> None:
         """Reset the retry delay: the source runs steadily."""

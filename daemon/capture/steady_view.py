@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.daemon.capture.source import Pixels
+from edgemeta.daemon.capture.still_picture import luma_of
 from edgemeta.daemon.runtime.clock import NS
 
 COLUMNS, ROWS = 96, 54
@@ -85,9 +86,8 @@ class SteadyView:
 def view_of(pixels: Pixels) -> NDArray[np.float32]:
     """Return the edges of a picture, float32 [2, ROWS, COLUMNS]: across and down, each -1 to 1."""
     height, width = pixels.shape[:2]
-    step = max(1, min(height // (ROWS * READ_PER_SIDE), width // (COLUMNS * READ_PER_SIDE)))
-    luma = cv2.cvtColor(np.ascontiguousarray(pixels[step // 2 :: step, step // 2 :: step]), cv2.COLOR_BGR2GRAY)
-    cells = cv2.resize(luma, (COLUMNS, ROWS), interpolation=cv2.INTER_AREA)
+    down, across = max(1, height // (ROWS * READ_PER_SIDE)), max(1, width // (COLUMNS * READ_PER_SIDE))
+    cells = cv2.resize(luma_of(pixels, down, across), (COLUMNS, ROWS), interpolation=cv2.INTER_AREA)
     across, down = cv2.Sobel(cells, cv2.CV_32F, 1, 0), cv2.Sobel(cells, cv2.CV_32F, 0, 1)
     return np.asarray(np.stack((across, down)) / (np.hypot(across, down) + SOFT), np.float32)
 

@@ -91,7 +91,7 @@ class StillPicture:
     def _forget(self) -> None:
         self._times = np.zeros(0, np.int64)
         self._blocks = np.zeros((0, 0, 0), np.float32)  # [n, rows, columns]
-        self._points = np.zeros((0, 0, 0), np.float32)  # [n, rows, points]
+        self._points = np.zeros((0, 0, 0), np.float32)  # [n, rows, points], without the mean of each row
         self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels
         self.rows: NDArray[np.bool_] = np.ones(0, np.bool_)
         """Rows of blocks that are compared, those without a clock drawn over them; none before the first window."""
@@ -116,9 +116,10 @@ class StillPicture:
         first = min(int(old.sum()), max(0, len(old) + 1 - FEWEST))
         self._times = np.append(self._times[first:], now_ns)
         self._blocks = _with(self._blocks[first:], sample.blocks)
-        self._points = _with(self._points[first:], sample.points.astype(np.float32))
+        points = sample.points.astype(np.float32)
+        points -= points.mean(axis=1, keepdims=True)  # light that flickers is no difference
+        self._points = _with(self._points[first:], points)
         differences = self._points - self._points[-1]
-        differences -= differences.mean(axis=2, keepdims=True)  # light that flickers is no difference
         new = np.abs(differences, out=differences).mean(axis=2)
         distances = np.zeros((len(new), *new.shape), np.float32)
         if len(new) > 1:
@@ -175,12 +176,18 @@ def sample_of(pixels: Pixels) -> PictureSample:
     """Sample a picture [H, W, 3], BGR, not empty. Samples of pictures of one size have one shape."""
     height, width = pixels.shape[:2]
     step = max(1, min(height // (ROWS * READ_PER_SIDE), width // (COLUMNS * READ_PER_SIDE)))
-    luma = cv2.cvtColor(np.ascontiguousarray(pixels[step // 2 :: step, step // 2 :: step]), cv2.COLOR_BGR2GRAY)
+    luma = luma_of(pixels, step, step)
     rows, columns = min(ROWS, luma.shape[0]), min(COLUMNS, luma.shape[1])
     blocks = cv2.resize(luma.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
     parts = zip((rows, columns), luma.shape, strict=True)
     chosen = np.ix_(*(_middles(POINTS_PER_SIDE * number, size) for number, size in parts))
     return PictureSample(np.asarray(blocks, np.float32), np.asarray(luma[chosen], np.uint8).reshape(rows, -1))
+
+
+def luma_of(pixels: Pixels, down: int, across: int) -> NDArray[np.uint8]:
+    """Return the luma [rows, columns] of pixels [H, W, 3] so far apart, from the middle of the first ones on."""
+    rows = cv2.cvtColor(pixels[down // 2 :: down], cv2.COLOR_BGR2GRAY)  # whole rows: faster than to pick three channels
+    return np.ascontiguousarray(rows[:, across // 2 :: across], np.uint8)
 
 
 def _middles(parts: int, length: int) -> NDArray[np.intp]:

@@ -4,6 +4,8 @@ import logging
 import os
 from pathlib import Path
 
+import cv2
+
 from edgemeta.daemon.config.error_text import for_log
 from edgemeta.daemon.messages.channels import (
     MODEL_COMMAND,
@@ -46,6 +48,7 @@ def run_service(file: Path) -> None:
     Exit code 0 after a signal, 1 after an error. Raises ConfigError where the config cannot be used.
     """
     share_one_arena()
+    cv2.setNumThreads(1)  # pictures are small: the threads of OpenCV's pool would take more waiting than they save
     with Signals() as signals:
         set_up("info")
         plan = prepare_start(file)

@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 import weakref
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -270,9 +269,8 @@ class Views(Scripted):
     def read(self) -> Frame:
         frame = super().read()
         coarse = np.random.default_rng(frame.pixels[0, 0, 0]).integers(0, 256, (9, 16, 3)).astype(np.uint8)
-        return replace(
-            frame, pixels=np.asarray(cv2.resize(coarse, (320, 180), interpolation=cv2.INTER_CUBIC), np.uint8)
-        )
+        scene = cv2.resize(coarse, (320, 180), interpolation=cv2.INTER_CUBIC)
+        return frame._replace(pixels=np.asarray(scene, np.uint8))
 
 
 def test_a_camera_that_was_moved_runs_with_a_reason_until_it_is_back(

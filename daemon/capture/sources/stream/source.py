@@ -114,7 +114,9 @@ class StreamSource:
             process.ask()
         self._key_frame_by = Deadline(KEY_FRAME_WITHIN)
         self._unanswered = False
-        busy = self._link is not None and picture.stream_ns is None and self._link.busy
+        if picture.stream_ns is not None:
+            self._link = None  # the stream's times say how late it is
+        busy = self._link is not None and self._link.busy
         times, counts = (picture.captured_ns, picture.stream_ns), (picture.damaged, picture.skipped)
         return Frame(pixels, *times, *counts, link_busy=busy, decoder=self._decoder.way)
 
