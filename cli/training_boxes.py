@@ -83,16 +83,14 @@ def train_detection(run: TrainingRun, others: Mapping[str, object], boxes: Mappi
     for option, value in others.items():
         if value is not None:
             raise click.UsageError(f"{option} is for a classification, found --task detection")
-    size = boxes["size"] or (320, 320)
-    for side in size:
+    for side in boxes["size"] or ():
         if side % 32:
             raise click.UsageError(f"--size is {side}, expected a multiple of 32 for a detection")
     wishes = BoxWishes(
-        size=size,
         device=boxes["device"] or "cpu",
         width=boxes["width"] or 1.0,
         start=None if boxes["start"] is None else Path(boxes["start"]),
-        **{name: boxes[name] for name in ("epochs", *_NAMES) if name not in ("held_out", "device")},
+        **{name: boxes[name] for name in ("size", "epochs", *_NAMES) if name not in ("held_out", "device")},
     )
     with run.watched() as common:
         result = train_boxes(

@@ -43,7 +43,7 @@ _path = click.Path(path_type=Path)
     type=ImageSize(),
     metavar="N|HxW",
     help="Side of the network's square input in pixels; of a detection also height and width.  "
-    "[default: 96, or that of the images of a file; detection: 320]",
+    "[default: that of --start; else 96, or that of the images of a file; detection: 320]",
 )
 @click.option("--network", "family", type=click.Choice(FAMILIES), help="Kind of network.  [default: resnet]")
 @click.option(

@@ -81,17 +81,19 @@ def test_from_pictures_to_a_model_that_runs(
 
 def test_the_defaults_in_the_help_are_those_of_the_recipe(edgemeta: Callable[..., Any]) -> None:
     """The command does not import PyTorch for its help, so the numbers stand there once more."""
+    from edgemeta.toolchain.train.boxes.network import GridDesign
     from edgemeta.toolchain.train.designs import ALEXNET, MOBILENET, RESNET, VGG
     from edgemeta.toolchain.train.pictures_data import SIZE
     from edgemeta.toolchain.train.pictures_recipe import PicturesRecipe
 
     text = " ".join(edgemeta("train", "--help").stdout.split())
+    side, _ = GridDesign.size
     assert f"Passes over the pictures. [default: {PicturesRecipe().epochs}]" in text
     assert ALEXNET.width == VGG.width
     widths = f"{RESNET.width:g} for resnet, {MOBILENET.width:g} for mobilenetv2, {VGG.width:g} for vgg16 and alexnet"
     assert f"[default: {widths}]" in text
     assert f"Layers of a residual network. [default: {RESNET.depth}]" in text
-    assert f"[default: {SIZE}, or that of the images of a file]" in text
+    assert f"[default: that of --start; else {SIZE}, or that of the images of a file; detection: {side}]" in text
 
 
 @pytest.mark.parametrize(

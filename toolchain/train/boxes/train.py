@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgemeta.model.callbacks import Report
 from edgemeta.model.float_file import save_float_model
+from edgemeta.model.graph import FloatModel
 from edgemeta.model.zoo import find
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
 from edgemeta.toolchain.data.boxes.opened import open_boxed_pictures, open_without_boxes
@@ -35,14 +36,14 @@ _log = logging.getLogger(__name__)
 class BoxWishes:
     """What a user wants.
 
-    size: height and width of the input in pixels, multiples of 32. width: factor on all channels. device: "cpu" or
-    "cuda", which computes all epochs but those at 8 bits. epochs: None: those of the recipe. start: model of `train
-    --task detection`, float or integer, whose weights are the first ones. teacher: float model of a detection that
-    teaches as well. unlabelled: folders of pictures that only the teacher labels. without: sources of the data that are
-    left out. licences: YAML file with the licence of each source.
+    size: height and width of the input in pixels, multiples of 32; None: those of `start`, or 320 each. width: factor
+    on all channels. device: "cpu" or "cuda", which computes all epochs but those at 8 bits. epochs: None: those of the
+    recipe. start: model of `train --task detection`, float or integer, whose weights are the first ones. teacher: float
+    model of a detection that teaches as well. unlabelled: folders of pictures that only the teacher labels. without:
+    sources of the data that are left out. licences: YAML file with the licence of each source.
     """
 
-    size: tuple[int, int] = (320, 320)
+    size: tuple[int, int] | None = None
     width: float = 1.0
     device: str = "cpu"
     epochs: int | None = None
@@ -121,9 +122,21 @@ def train_boxes(
     licences = {} if wishes.licences is None else read_licences(wishes.licences)
     parts = _parts(data, held_out, test, wishes, recipe)
     with opened_run(folder, fresh, report):
-        run = _Run(recipe, GridDesign(wishes.size, wishes.width), parts, wishes, folder)
+        run = _Run(recipe, GridDesign(_size(wishes), wishes.width), parts, wishes, folder)
         trained = run.train(Reporter(folder / "log.jsonl", progress), rounded)
         return run.export(trained, name or f"{run.design.name}-{data.stem}", licences, out)
+
+
+def _size(wishes: BoxWishes) -> tuple[int, int]:
+    from edgemeta.toolchain.train.boxes.network import STRIDES, GridDesign
+    from edgemeta.toolchain.train.boxes.start import read_start
+
+    if wishes.size is not None or wishes.start is None:
+        return wishes.size or GridDesign.size
+    start = read_start(str(wishes.start))
+    height, width, _ = start.input_shape if isinstance(start, FloatModel) else start.input.shape
+    is_of_ours = height % STRIDES[-1] == width % STRIDES[-1] == 0  # the weights of others are refused later
+    return (height, width) if is_of_ours else GridDesign.size
 
 
 @dataclass(frozen=True, eq=False)

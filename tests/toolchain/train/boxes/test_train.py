@@ -163,10 +163,11 @@ def test_it_starts_from_a_trained_network_of_other_labels(trained: tuple[Path, B
     data = write_squares(folder / "few.npz", 12, 3)
     members = dict(np.load(data))
     np.savez(data, **members | {"labels": np.array(["rouge", "bleu", "vert"])})
-    begun = train(folder, data, replace(SMALL, start=result.path, epochs=3), name="few")
+    begun = train(folder, data, replace(SMALL, size=None, start=result.path, epochs=3), name="few")
     assert begun.validation.at_half > 0.7
     model = load_float_model(begun.path)
     assert model.labels == ("rouge", "bleu", "vert")
+    assert model.input_shape == (64, 64, 3)  # as the one it starts from
     assert model.provenance["start"] == {
         "name": "grids-w0.25-64-squares",
         "sha256": model.provenance["start"]["sha256"],
