@@ -23,7 +23,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no round after so many, but 9 at least")
     parser.add_argument("--calls", type=int, default=20, help="hot calls per round; a quarter as many are paced")
     parser.add_argument("--paced", type=float, default=10.0, help="milliseconds before a paced call")
-    parser.add_argument("--busy", type=int, metavar="CORE", help="a program that works on this processor meanwhile")
+    parser.add_argument("--busy", type=int, metavar="CORE", help="one thread again, while a program works on this core")
     parser.add_argument("--isas", nargs="*", default=[], help="instruction sets of ours to force, too")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="runtimes to run, such as 'LiteRT int8'")
     parser.add_argument("--out", default="networks", help="name of the result files")
@@ -83,17 +83,20 @@ def main() -> None:
     if (arguments.yolox is None) != (arguments.yolox_model is None):
         parser.error("--yolox and --yolox-model belong together")
     cores = arguments.cores.split(",")
-    turns = Turns(arguments.rounds, arguments.seconds, arguments.calls, arguments.paced / 1000, arguments.busy)
+    turns = Turns(arguments.rounds, arguments.seconds, arguments.calls, arguments.paced / 1000)
+    kinds = [(f"threads_{n}", f"{n} thread{'s' * (n > 1)}", n, turns) for n in range(1, min(len(cores), 2) + 1)]
+    if arguments.busy is not None:
+        kinds.insert(1, ("busy", "1 thread beside a busy core", 1, replace(turns, busy=arguments.busy)))
     results: dict[str, Any] = {}
     texts = []
     with tempfile.TemporaryDirectory() as folder:
         for entry in entries(arguments, Path(folder)):
             wrong = mismatches(entry.model)
             results[entry.name] = {"mismatches": wrong}
-            for threads in range(1, min(len(cores), 2) + 1):
-                title = f"{entry.name}, {threads} thread{'s' if threads > 1 else ''}"
-                found = figures(measure(entry.files, threads, ",".join(cores[:threads]), turns, title), OURS)
-                results[entry.name][f"threads_{threads}"] = found
+            for kind, words, threads, how in kinds:
+                title = f"{entry.name}, {words}"
+                found = figures(measure(entry.files, threads, ",".join(cores[:threads]), how, title), OURS)
+                results[entry.name][kind] = found
                 rounds = f"{title}, {found[OURS]['rounds']} rounds"
                 texts.append(table(f"{rounds}: {wrong} integers of our outputs differ from the reference.", found))
                 print(texts[-1], flush=True)
@@ -103,7 +106,6 @@ def main() -> None:
         f"One image, each runtime in a process of its own, pinned, taking turns: rounds of {turns.calls} calls one "
         f"after the other, and of {turns.paced_calls} with {arguments.paced:g} ms of sleep before each. Microseconds; "
         "the last columns are edgemeta's medians divided by those of the row, in brackets those of 90 % of the rounds."
-        + ("" if arguments.busy is None else " Another program works on another processor.")
     )
     write_markdown(arguments.out, command, "\n\n".join([head, *texts]))
     if any(result["mismatches"] for result in results.values()):
@@ -152,7 +154,7 @@ def files(
     for name, runtime in (("ncnn float", "ncnn"), ("ExecuTorch int8", "executorch")):
         wanted = arguments.only is None or name in arguments.only
         if wanted and peer_files.installed(runtime):
-            made = peer_files.write(runtime, float_file, ours.with_suffix(f".{runtime}"))
+            made = peer_files.write(runtime, float_file, int8.with_suffix(f".{runtime}"))
             found |= {name: (runtime, made)} if made is not None else {}
     return {name: each for name, each in found.items() if arguments.only is None or name in (OURS, *arguments.only)}
 

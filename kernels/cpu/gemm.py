@@ -5,6 +5,7 @@ by weights of few bits, which were quantized before, and the sums become float32
 """
 
 import time
+from contextlib import closing
 from ctypes import c_void_p
 from dataclasses import dataclass
 
@@ -148,3 +149,11 @@ def measure(gemm: Gemm, rows: int, weights: NDArray[np.int8], input_bits: int, r
         if run >= 0:
             times[:, run] = (after_quantize - begin) / 1000, gemm_us, (end - before_dequantize) / 1000
     return Stages(*times)
+
+
+def multiply_adds_per_us(isa: str) -> float:
+    """Of a product whose operands fit the first cache, on one thread: what no convolution of form `plain` exceeds."""
+    rows, outputs, depth = 56, 32, 512
+    with closing(Gemm(rows, random_weights((outputs, depth), 8), (8, 8), isa=isa, form="plain")) as product:
+        x = np.random.default_rng(1).integers(0, 256, (rows, depth)).astype(np.uint8)
+        return rows * outputs * depth / min(product.time(x) for _ in range(200))

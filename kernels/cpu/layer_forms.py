@@ -1,5 +1,7 @@
 """The exact forms of each convolution of a model: predicted and measured, and which of them a measurement chooses."""
 
+import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from ctypes import c_void_p
@@ -7,13 +9,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgemeta.kernels.cpu.library import FORMS
+from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import Model
+from edgemeta.model.layers import Weighted
 
 _WORTH = 0.95
 """A form replaces the planner's where it takes at most so much of its time, in both halves of the runs."""
+_LEAST_RUNS = 10
+_PRODUCTS = {
+    "plain": dict.fromkeys(ISA_NAMES, 1.0),
+    "winograd": {"avx2": 16 / 36, "avxvnni": 0.5, "avx512vnni": 0.5, "neon": 1 / 3},
+}
+"""Time of a form's multiplications as a share of plain's: how many there are, by how many an instruction makes."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,7 @@ class LayerForms:
 
     halves: least microseconds of each form in each half of the runs. predicted: time of each form as a share of
     `plain`'s, where the planner predicts one. description: of the chosen form; weight_bytes: of its weights.
+    multiply_adds: of the layer as the model has it; 0 where fusion made another one.
     """
 
     step: str
@@ -30,11 +40,17 @@ class LayerForms:
     weight_bytes: int
     predicted: Mapping[str, float]
     halves: Mapping[str, list[float]] = field(default_factory=dict)
+    multiply_adds: int = 0
 
     @property
     def measured(self) -> dict[str, float]:
         """Least microseconds of each form."""
         return {form: min(halves) for form, halves in self.halves.items()}
+
+    def floors(self, isa: str, rate: float) -> dict[str, float]:
+        """Microseconds of the multiplications alone of each form; rate: of plain's multiply-adds in a microsecond."""
+        shares = {form: _PRODUCTS.get(form, {}).get(isa, 0.0) for form in self.halves}
+        return {form: share * self.multiply_adds / rate for form, share in shares.items() if share * self.multiply_adds}
 
     @property
     def fastest(self) -> str:
@@ -54,8 +70,9 @@ def measure_forms(
     threads: int,
     runs: int,
     progress: Progress | None = None,
+    seconds: float = math.inf,
 ) -> list[LayerForms]:
-    """Time every form of every convolution, `runs` times one random image, all forms in turn.
+    """Time every form of every convolution, `runs` times one random image, or so often as `seconds` last, in turn.
 
     Other work on the machine disturbs the least of many interleaved runs little. Raises LibraryError, OpenError.
     """
@@ -65,27 +82,37 @@ def measure_forms(
     addresses = (c_void_p * len(outputs))(*(each.ctypes.data for each in outputs))
     with ExitStack() as stack:
         programs = {form: stack.enter_context(closing(Program(model, isa, threads, form))) for form in FORMS}
-        layers = list(_layers(programs))
-        for run in range(runs):
+        layers = list(_layers(programs, model))
+        run, begin = 0, time.monotonic()
+        while run < runs:
             for form, program in programs.items():
                 program.profile(image.ctypes.data, addresses)  # brings its weights back into the caches
                 times = program.profile(image.ctypes.data, addresses)
                 for layer in layers:
                     _keep_least(layer, form, times[layer.step], run * 2 // runs)
+            if run == 0 and seconds < math.inf:
+                runs = min(runs, max(_LEAST_RUNS, int(seconds / (time.monotonic() - begin))))
+            run += 1
             if progress is not None:
-                progress(run + 1, runs)
+                progress(run, runs)
     return layers
 
 
-def _layers(programs: Mapping[str, Program]) -> Iterator[LayerForms]:
+def _layers(programs: Mapping[str, Program], model: Model) -> Iterator[LayerForms]:
     """Each convolution with the forms that it can take; one that has a single form is in the first program only."""
+    work = {
+        each.name: math.prod((*each.weights.shape, *each.output.shape[:2]))
+        for each in model.layers
+        if isinstance(each, Weighted)
+    }
     forms = {name: program.forms() for name, program in programs.items()}
     for step, planned in forms[FORMS[0]].items():
         chosen = planned.name
         taken = {chosen: planned} | {name: each[step] for name, each in forms.items() if each[step].name == name}
         predicted = {name: each.predicted for name, each in taken.items() if each.predicted > 0}
         empty: dict[str, list[float]] = {name: [] for name in taken}
-        yield LayerForms(step, chosen, planned.description, planned.weight_bytes, predicted, empty)
+        multiply_adds = work.get(step.partition("+")[0], 0)
+        yield LayerForms(step, chosen, planned.description, planned.weight_bytes, predicted, empty, multiply_adds)
 
 
 def _keep_least(layer: LayerForms, form: str, microseconds: float, half: int) -> None:

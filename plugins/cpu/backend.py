@@ -3,16 +3,19 @@
 Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single image by rows; `isa` (auto, portable,
 avx2, avxvnni, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not
 support it; `forms` (a file that `edgemeta bench --layers --save` wrote): the measured choices in it for the model, the
-instruction set and the processor, if there are any, replace the planner's.
+instruction set and the processor, if there are any, replace the planner's; `measure` (default false): where that file
+has none or is missing, the first start measures, for about two seconds, and keeps them there.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_void_p
 from pathlib import Path
 
 import numpy as np
 
-from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms
+from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms, keep_forms
+from edgemeta.kernels.cpu.layer_forms import measure_forms
 from edgemeta.kernels.cpu.library import ISA_NAMES, LibraryError, best_isa
 from edgemeta.kernels.cpu.program import OpenError, Program
 from edgemeta.kernels.lowering.plan_bytes import unsupported
@@ -22,6 +25,11 @@ from edgemeta.model.layers import Layer, TensorType
 from edgemeta.plugins.api import BackendError, Batch, OptionError, Outputs, Probe, Session
 from edgemeta.plugins.options import choice, reject_unknown, whole_number
 from edgemeta.plugins.session import check_batch
+
+_log = logging.getLogger(__name__)
+
+_RUNS, _SECONDS = 100, 2.0
+"""Of a measurement at the first start."""
 
 _NO_BATCH = np.empty(0, np.uint8)
 """Stands for no batch: callers do not have it."""
@@ -110,14 +118,21 @@ class CpuBackend:
 
     def compile(self, model: Model, options: Mapping[str, object]) -> Session:
         """As `Backend.compile`."""
-        reject_unknown(self.name, options, ("threads", "isa", "forms"))
+        reject_unknown(self.name, options, ("threads", "isa", "forms", "measure"))
         threads = whole_number(self.name, options, "threads", 1, 1, 256)
         isa = choice(self.name, options, "isa", "auto", ("auto", *self._isas))
         file = options.get("forms")
         if file is not None and not isinstance(file, str):
             raise OptionError(f"backend {self.name}: option forms is {file!r}, expected the name of a file")
+        measures = options.get("measure", False)
+        if not isinstance(measures, bool) or (measures and not file):
+            raise OptionError(
+                f"backend {self.name}: option measure is {measures!r}, expected false, or true with forms"
+            )
         try:
-            forms = chosen_forms(Path(file), model.digest, best_isa() if isa == "auto" else isa) if file else {}
+            forms = (
+                _forms_of(Path(file), model, best_isa() if isa == "auto" else isa, threads, measures) if file else {}
+            )
             return CpuSession(self.name, model, Program(model, isa, threads, forms=forms))
         except FormFileError as error:
             raise OptionError(f"backend {self.name}: option forms: {error}") from error
@@ -125,6 +140,20 @@ class CpuBackend:
             raise OptionError(f"backend {self.name}: {error}") from error
         except (LibraryError, UnsupportedError) as error:
             raise BackendError(f"backend {self.name}: {error}") from error
+
+
+def _forms_of(file: Path, model: Model, isa: str, threads: int, measures: bool) -> Mapping[str, str]:
+    """The choices of a file; measured now and kept there if it has none and `measures` is set."""
+    forms = {} if measures and not file.exists() else chosen_forms(file, model.digest, isa)
+    if measures and not forms:
+        found = measure_forms(model, isa, threads, _RUNS, seconds=_SECONDS)
+        forms = {each.step: each.fastest for each in found}
+        keep_forms(file, model.digest, isa, forms)
+        changed = ", ".join(f"{each.step} {each.fastest}" for each in found if each.fastest != each.chosen)
+        _log.info(
+            "%s: forms on %s measured and kept in %s; not as planned: %s", model.name, isa, file, changed or "none"
+        )
+    return forms
 
 
 BACKEND = CpuBackend()

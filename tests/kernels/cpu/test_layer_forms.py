@@ -106,3 +106,24 @@ def test_the_backend_takes_the_file(case: Case, tmp_path: Path) -> None:
         backend.compile(case.model, {"forms": str(tmp_path / "none.json")})
     with pytest.raises(OptionError, match="option forms is 3, expected the name of a file"):
         backend.compile(case.model, {"forms": 3})
+
+
+def test_the_first_start_measures_and_the_next_one_reads(
+    case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend, file = choose("cpu"), tmp_path / "forms.json"
+    options = {"isa": ISA, "forms": str(file), "measure": True}
+    with caplog.at_level("INFO"), closing(backend.compile(case.model, options)):
+        assert f"measured and kept in {file}" in caplog.text
+    kept = file.read_bytes()
+    with closing(backend.compile(case.model, options)) as session:
+        forms = {step: form.split(":")[0] for step, form in session.forms().items()}  # type: ignore[attr-defined]
+    assert forms == chosen_forms(file, case.model.digest, ISA)
+    assert file.read_bytes() == kept
+    with pytest.raises(OptionError, match="option measure is True, expected false, or true with forms"):
+        backend.compile(case.model, {"measure": True})
+
+
+def test_a_floor_counts_the_products_of_a_form() -> None:
+    found = LayerForms("conv", "plain", "", 0, {}, {"plain": [], "winograd": [], "planes": []}, 6000)
+    assert found.floors("avx512vnni", 100.0) == {"plain": 60.0, "winograd": 30.0}
