@@ -1,7 +1,8 @@
 // Sum of COUNT signed integers of PRODUCT bits by a tree of adders.
 //
 // Registers lie behind every second level of the tree (the leaves are one) and at its end. The sum appears LATENCY
-// clocks after its inputs, modulo 2**WIDTH.
+// clocks after its inputs, modulo 2**WIDTH. Each sum is kept: Yosys would join two levels without a register between
+// them into carry-save adders, which take more LUTs than the carry chains that they save.
 `default_nettype none
 
 module edgemeta_adder_tree #(
@@ -33,7 +34,7 @@ module edgemeta_adder_tree #(
                 localparam integer NARROW = PRODUCT + level - 1 > WIDTH ? WIDTH : PRODUCT + level - 1;
                 for (i = 0; i < SUMS; i = i + 1) begin : each
                     wire signed [NARROW-1:0] a = tree[level-1].out[2*i*NARROW +: NARROW];
-                    wire signed [SIZE-1:0] total;
+                    (* keep *) wire signed [SIZE-1:0] total;
                     if (2 * i + 1 < BELOW) begin : pair
                         wire signed [NARROW-1:0] b = tree[level-1].out[(2*i+1)*NARROW +: NARROW];
                         assign total = a + b;

@@ -1,6 +1,8 @@
 """Every kernel variant of the shipped networks, compiled for every architecture, against the recorded table."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from edgemeta.kernels.cuda.lowering import candidate_counts, lower
 from edgemeta.kernels.cuda.plan.architectures import ARCHITECTURES
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find, names
+from edgemeta_proof.machine_code.sass import disassemble
 
 REWRITE = "python benchmarks/cuda_resources.py rewrites the table"
 
@@ -53,12 +56,22 @@ def test_the_table_covers_every_generation(recorded: dict[str, Any]) -> None:
     assert {name.split()[1] for name in recorded if "(" not in name} == set(ARCHITECTURES)
 
 
-LITTLE = 16
-"""Bytes of a thread that a candidate may spill. The blocks of an SM are not bounded, so ptxas may give registers up for
-more of them (48 of 92 in one tile of sm_87); tuning measures what that is worth."""
+LITTLE = 0.02
+"""Of the instructions of a loop, or of a whole kernel, those of a candidate that may move spilled registers. The blocks
+of an SM are not bounded, so ptxas may give registers up for more of them (48 of 92 in one tile of sm_87); most of these
+spills lie outside all loops, and tuning measures what they are worth."""
+
+
+def spilled(cubin: bytes, entry: str) -> float:
+    """The largest share of instructions that move spilled registers, of a loop or of the kernel."""
+    code = disassemble(cubin, entry).instructions
+    moves = [each.base in ("LDL", "STL") for each in code]
+    loops = [(each.target, end) for end, each in enumerate(code) if each.target is not None and each.target < end]
+    return max(sum(moves[begin : end + 1]) / (end + 1 - begin) for begin, end in [(0, len(code) - 1), *loops])
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", names())
 def test_no_tile_that_tuning_may_choose_spills_more_than_a_little(
@@ -66,12 +79,18 @@ def test_no_tile_that_tuning_may_choose_spills_more_than_a_little(
 ) -> None:
     model, target = load(find(name)), ARCHITECTURES[architecture]
     counts = candidate_counts(model, target)
+    chosen = [
+        {layer: min(index, count - 1) for layer, count in counts.items()} for index in range(max(counts.values()))
+    ]
+    launches = [launch for choices in chosen for launch in lower(model, target, choices).launches]
+    sources = list(dict.fromkeys(launch.source for launch in launches))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        builds = dict(zip(sources, pool.map(lambda source: compiler.build(source, target), sources), strict=True))
     found = []
-    for index in range(max(counts.values())):
-        choices = {layer: min(index, count - 1) for layer, count in counts.items()}
-        for launch in lower(model, target, choices).launches:
-            used = compiler.build(launch.source, target).resources
-            if max(used.spill_store_bytes, used.spill_load_bytes, used.stack_bytes) <= LITTLE:
-                used = replace(used, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0)
-            found += [f"{launch.layers} {dict(launch.tile)}: {fault}" for fault in violations(launch, used, target)]
+    for launch in launches:
+        used, cubin = builds[launch.source].resources, builds[launch.source].cubin
+        has_spills = used.spill_store_bytes or used.spill_load_bytes
+        if has_spills and spilled(cubin, launch.source.entry) <= LITTLE:
+            used = replace(used, spill_store_bytes=0, spill_load_bytes=0, stack_bytes=0)
+        found += [f"{launch.layers} {dict(launch.tile)}: {fault}" for fault in violations(launch, used, target)]
     assert found == []
