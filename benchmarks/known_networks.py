@@ -241,8 +241,8 @@ def float_objects(model: FloatModel, pictures: Pictures) -> Iterator[tuple[Objec
 
 
 def integer_objects(model: Model, pictures: Pictures) -> Iterator[tuple[Object, ...]]:
-    """The same of an integer model."""
-    detector = Detector(model, least_scores(model.task))
+    """The same of an integer model. Each label is asked for by itself, as for the float model's and by `eval`."""
+    detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
     with closing(choose("cpu").compile(model, {})) as session:
         for frame in pictures.frames:
             found = session.run(preprocess(frame, model.input, model.preprocessing)[np.newaxis])

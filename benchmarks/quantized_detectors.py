@@ -15,7 +15,6 @@ others, as faces, how many objects are those of the float network, as F1: of tho
 import argparse
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch.onnx.symbolic_helper import parse_args
 
-from benchmarks.known_networks import SURE, Pictures
+from benchmarks.known_networks import SURE, Pictures, integer_objects, onnx_difference
 from benchmarks.quantized_detection import CALIBRATE, Container, save_pictures
 from benchmarks.quantized_networks import timed
 from benchmarks.result_file import RESULTS, GrowingResult
@@ -35,7 +34,7 @@ from edgemeta.model.file import load
 from edgemeta.model.float_file import load_float_model
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.preprocess import placement, preprocess
-from edgemeta.tasks.detection.objects import Detector, Object
+from edgemeta.tasks.detection.objects import Object
 from edgemeta.tasks.tiles import in_frame
 from edgemeta.toolchain.evaluate.average_precision import mean_average_precision
 from edgemeta.toolchain.evaluate.detection import least_scores
@@ -47,10 +46,11 @@ from edgemeta.toolchain.quantize.calibration import Calibration, PreparedImages
 from edgemeta.toolchain.quantize.compare import Matches
 from edgemeta.toolchain.quantize.image import image_input
 from edgemeta.toolchain.quantize.quantize import quantize
-from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.torch_network import TorchNetwork
 
 COMMAND = "python benchmarks/quantized_detectors.py --network NAME=FILE ... --train train.npz --coco coco_val.npz"
+SAME_NETWORK = 1e-4
+"""Greatest difference of an output of the network and of its ONNX file, as a share of its range."""
 Image = NDArray[np.float32]
 """What a network takes, [1, C, H, W]."""
 Run = Callable[[Image], Sequence[NDArray[np.float32]]]
@@ -87,10 +87,12 @@ def measured(file: Path, test: Pictures, folder: Path) -> dict[str, Any]:
     import_network(file, source, {})
     model, calibration = load_float_model(source), Calibration(folder / "pictures", CALIBRATE)
     write_onnx(model, exported)
+    if (difference := onnx_difference(exported, model)) > SAME_NETWORK:
+        raise SystemExit(f"{file}: written as ONNX its outputs differ by {difference:.0e} of their range")
     session = onnxruntime.InferenceSession(str(exported), providers=["CPUExecutionProvider"])
     wanted = objects(model, test, lambda image: session.run(None, {"image": image}))
     ours, spent = timed(lambda: quantize(source, out, AutoScheme(calibration)))
-    found = {"ours": integer_objects(out, test)}
+    found = {"ours": list(integer_objects(load(out), test))}
     images = PreparedImages(model, calibration.frames(print))
     nncf, nncf_spent = of_nncf(exported, [channels_first(images.real(each)) for each in images])
     if nncf is not None:
@@ -121,7 +123,8 @@ def write_onnx(model: FloatModel, path: Path) -> None:
     torch.onnx.register_custom_op_symbolic("aten::_upsample_nearest_exact2d", nearest, 17)
     height, width, channels = model.input_shape
     image = torch.zeros(1, channels, height, width)
-    torch.onnx.export(Whole(), (image,), str(path), input_names=["image"], opset_version=17, dynamo=False)
+    names: dict[str, Any] = {"input_names": ["image"], "output_names": list(model.outputs)}
+    torch.onnx.export(Whole(), (image,), str(path), opset_version=17, dynamo=False, **names)
 
 
 def objects(model: FloatModel, test: Pictures, run: Run) -> Found:
@@ -132,18 +135,6 @@ def objects(model: FloatModel, test: Pictures, run: Run) -> Found:
         real = (integers.astype(np.float32) - wanted.input.zero_point) * np.float32(wanted.input.scale)
         outputs = [each.transpose(0, 2, 3, 1) for each in run(channels_first(real))]
         found.append(in_frame(detector.objects(outputs), placement(wanted.preprocessing, wanted.input, frame.shape)))
-    return found
-
-
-def integer_objects(path: Path, test: Pictures) -> Found:
-    """What the integer network finds."""
-    model, found = load(path), []
-    detector = Detector(model, least_scores(model.task), outlines=False, by_label=True)
-    with closing(integer_session(model)) as session:
-        for frame in test.frames:
-            outputs = session.run(preprocess(frame, model.input, model.preprocessing)[np.newaxis])
-            place = placement(model.preprocessing, model.input, frame.shape)
-            found.append(in_frame(detector.objects(tuple(each[0] for each in outputs)), place))
     return found
 
 

@@ -32,6 +32,7 @@ from edgemeta.model.layers import (
     MatMul,
     MaxPool,
     Moving,
+    Pad,
     Padding,
     PRelu,
     Product,
@@ -197,12 +198,21 @@ def _operate(layer: FloatLayer, inputs: Sequence[Tensor]) -> Tensor:
         case Upsample():
             size = [int(length) * factor for length, factor in zip(x.shape[2:], layer.factor, strict=True)]
             return functional.interpolate(x, size, mode="nearest-exact")
+        case Pad():  # a tensor that is filled in place is a constant of what is traced
+            return functional.pad(_spaced(x, layer.spacing), sides(layer.padding))
         case ChannelShuffle():  # what other programs read of it, OpenVINO takes for another order as a Gather
             return torch.unflatten(x, 1, (layer.groups, -1)).transpose(1, 2).flatten(1, 2)
         case Moving():
             moved: Tensor = layer.move(x.permute(0, 2, 3, 1), fill=0.0)
             return moved.permute(0, 3, 1, 2)
     raise AssertionError(f"no operation for {type(layer).__name__}")
+
+
+def _spaced(x: Tensor, spacing: tuple[int, int]) -> Tensor:
+    """[N, C, H, W] with zeros between the elements, which are `spacing` apart; none behind the last."""
+    rows, columns = (step - 1 for step in spacing)
+    wide = functional.pad(x[:, :, :, None, :, None], (0, columns, 0, 0, 0, rows)).flatten(4).flatten(2, 3)
+    return wide[:, :, : wide.shape[2] - rows, : wide.shape[3] - columns]
 
 
 def _function(layer: Function, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemeta.model.layers import Add, BatchNorm, Float32, Function, PRelu, Product, Relu, Upsample
+from edgemeta.model.layers import Add, BatchNorm, Float32, FloatLayer, Function, PRelu, Product, Relu, Upsample
 from edgemeta.model.layers.functions import FunctionName
 from edgemeta.toolchain.importer.builder import Builder, UnsupportedError, float32, maps_of, with_maps
 from edgemeta.toolchain.importer.network import Node, Quantization
@@ -179,7 +179,43 @@ def _times(build: Builder, value: Value, name: str, factors: Callable[[int], NDA
                 sources.append(build.map_of(before.input))
     if len(sources) == len(maps_of(value)):
         return with_maps(value, tuple(sources))
-    return build.each(value, name, lambda final, source: _scale(final, source, factors(source.shape[2])))
+    return build.each(value, name, lambda final, source: _scaled_layer(build, final, source, factors(source.shape[2])))
+
+
+def _scaled_layer(build: Builder, name: str, source: Map, gamma: NDArray[np.float64]) -> FloatLayer:
+    """The layer that multiplies a map by a number for each channel; what it makes a function is that function.
+
+    clip(x + b, 0, 1 / a) a is a hard sigmoid, and x clip(x + 3, 0, 6) / 6 a hard swish: one rounding, not four.
+    """
+    before, factor = build.layers.get(source.tensor), float(gamma[0])
+    if (gamma == factor).all() and not build.quantization_of(source.tensor):
+        if isinstance(before, Relu) and (gate := _shifted_clip(build, before, factor)):
+            return Function(name, gate[0], "hard_sigmoid", factor, gate[1])
+        for x, gated in (before.inputs, before.inputs[::-1]) if isinstance(before, Product) else ():
+            gate = _shifted_clip(build, build.layers.get(gated), factor)
+            if gate and gate[0] == x and _is_hard_swish(factor, gate[1]):
+                return Function(name, x, "hard_swish")
+    return _scale(name, source, gamma)
+
+
+def _shifted_clip(build: Builder, layer: FloatLayer | None, factor: float) -> tuple[str, float] | None:
+    """Of the layer clip(x + b, 0, 1 / factor): x and factor * b; None for another one, or whose integers are stored."""
+    if not isinstance(layer, Relu) or layer.ceiling is None or abs(layer.ceiling * factor - 1) > _ABOUT:
+        return None
+    shift = build.layers.get(layer.input)
+    if build.quantization_of(layer.name) or build.quantization_of(layer.input) or not isinstance(shift, BatchNorm):
+        return None
+    moved = (shift.gamma == 1).all() and (shift.variance == 1).all() and not shift.mean.any() and not shift.eps
+    return (shift.input, factor * float(shift.beta[0])) if moved and (shift.beta == shift.beta[0]).all() else None
+
+
+def _is_hard_swish(alpha: float, beta: float) -> bool:
+    """Whether x times the hard sigmoid clip(alpha x + beta, 0, 1) is hard swish."""
+    return abs(alpha - 1 / 6) < _ABOUT and abs(beta - 0.5) < _ABOUT
+
+
+_ABOUT = 1e-6
+"""How exactly files state factors of 1 / 6."""
 
 
 def _scale(name: str, source: Map, gamma: NDArray[np.float64]) -> BatchNorm:
@@ -231,7 +267,7 @@ def _is_standard(build: Builder, tensor: str) -> bool:
     """Whether a hard sigmoid is that of hard swish; a sigmoid always is."""
     layer = build.layers[tensor]
     assert isinstance(layer, Function)
-    return layer.function == "sigmoid" or (abs(layer.alpha - 1 / 6) < 1e-6 and layer.beta == 0.5)
+    return layer.function == "sigmoid" or _is_hard_swish(layer.alpha, layer.beta)
 
 
 def divide(build: Builder, node: Node) -> Value:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgemeta.model.layers import Function, Product, Relu
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
 from tests.toolchain.importer.views import expected, largest_difference, run
@@ -359,6 +360,45 @@ def written(case: Callable[[Nodes, str], object], path: Path, opset: int = 17) -
     nodes = Nodes()
     case(nodes, image(nodes))
     return nodes.write(path / "small.onnx", opset, (1, 3, 9, 8))
+
+
+def clipped_sum(n: Nodes, x: str, summand: float = 3) -> str:
+    return n("Clip", n("Add", x, number(summand)), number(0), number(6))
+
+
+GATES: dict[str, tuple[Callable[[Nodes, str], object], str]] = {
+    "x clip(x + 3, 0, 6) / 6": (lambda n, x: n("Div", n("Mul", x, clipped_sum(n, x)), number(6)), "hard_swish"),
+    "clip(x + 3, 0, 6) x * (1 / 6)": (
+        lambda n, x: n("Mul", number(1 / 6), n("Mul", clipped_sum(n, x), x)),
+        "hard_swish",
+    ),
+    "x (clip(x + 3, 0, 6) / 6)": (lambda n, x: n("Mul", x, n("Div", clipped_sum(n, x), number(6))), "hard_swish"),
+    "clip(x + 2, 0, 6) / 6": (lambda n, x: n("Div", clipped_sum(n, x, 2), number(6)), "hard_sigmoid"),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_in_parts_is_one_function(name: str, tmp_path: Path) -> None:
+    """In four tensors of 8 bits, whose integers are rounded four times, PicoDet lost a quarter of its precision."""
+    case, function = GATES[name]
+    path = written(lambda n, x: case(n, n("Mul", x, number(4))), tmp_path)
+    assert largest_difference(path) < 2e-6
+    assert [each.function for each in import_onnx(path)[1].layers if isinstance(each, Function)] == [function]
+    assert not [each for each in import_onnx(path)[1].layers if isinstance(each, Relu | Product)]
+
+
+OTHER_GATES: dict[str, Callable[[Nodes, str], object]] = {
+    "another summand": lambda n, x: n("Div", n("Mul", x, clipped_sum(n, x, 2)), number(6)),
+    "another factor": lambda n, x: n("Div", n("Mul", x, clipped_sum(n, x)), number(5)),
+    "another tensor": lambda n, x: n("Div", n("Mul", n("Tanh", x), clipped_sum(n, x)), number(6)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_GATES)
+def test_another_gate_stays(name: str, tmp_path: Path) -> None:
+    path = written(OTHER_GATES[name], tmp_path)
+    assert largest_difference(path) < 2e-6
+    assert any(isinstance(each, Product) for each in import_onnx(path)[1].layers)
 
 
 @pytest.mark.parametrize("name", CASES)
