@@ -365,6 +365,6 @@ def test_every_entity_has_a_row_in_the_documentation_with_the_topic_its_value_co
 def test_the_examples_of_the_documentation_are_yaml_and_json(repository: Path) -> None:
     text = (repository / "docs" / "home-assistant.md").read_text("utf-8")
     blocks = re.findall(r"^```(yaml|json)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for language, block in blocks:
         assert (json.loads if language == "json" else yaml.safe_load)(block)
