@@ -4,7 +4,7 @@ import hashlib
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.request import urlopen
 
@@ -18,10 +18,13 @@ FIRST = {"name": "first", "sha256": "0" * 64}
 
 
 class ProtocolDevice:
-    """result: of each order, by the name of its model, once it is fetched; None says nothing."""
+    """result: of each order, by the name of its model, once it is fetched; None says nothing. keys: that may be set."""
 
-    def __init__(self, name: str, port: int, result: Callable[[str], str | None], accepts: bool = True) -> None:
-        self.name, self._result, self._accepts = name, result, accepts
+    def __init__(
+        self, name: str, port: int, result: Callable[[str], str | None], accepts: bool = True, keys: Sequence[str] = ()
+    ) -> None:
+        self.name, self._result, self._accepts, self._keys = name, result, accepts, list(keys)
+        self.values: dict[str, Any] = {}
         self.orders: list[dict[str, Any]] = []
         self._state: dict[str, Any] = {"rollout": None, "sha256": None, "state": "none"}
         self.model = FIRST
@@ -85,13 +88,14 @@ class ProtocolDevice:
         result = self._result(model["name"])
         if result == "done":
             self.model = {"name": model["name"], "sha256": model["sha256"]}
+            self.values = order.get("values", {})
         if result is not None:
             sha256 = None if order["model"] is None else model["sha256"]
             self._state = {"rollout": order["rollout"], "sha256": sha256, "state": result, "reason": "planted"}
             self._say()
 
     def _say(self) -> None:
-        rollout = self._state if self._accepts else None
+        rollout = self._state | {"keys": self._keys, "values": self.values} if self._accepts else None
         info = {"version": "1", "model": self.model, "cameras": [], "rollout": rollout}
         self._client.publish(f"edgemeta/{self.name}/info", json.dumps(info), 1, retain=True)
 

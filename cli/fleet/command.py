@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 import click
 
 from edgemeta.cli.broker import listen
-from edgemeta.cli.fleet.devices import Device, Fleet
-from edgemeta.cli.fleet.rollout_command import at_broker, rollout, undo
+from edgemeta.cli.fleet.devices import Device, Fleet, texts
+from edgemeta.cli.fleet.options import at_broker
+from edgemeta.cli.fleet.rollout_command import rollout, set_values, undo
 from edgemeta.cli.options import json_of, report
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.mqtt.subscriptions import Incoming
@@ -21,7 +22,7 @@ REDRAW = 2.0
 
 @click.group()
 def fleet() -> None:
-    """List the devices of a broker, and give them models in stages.
+    """List the devices of a broker, and give them models and config values in stages.
 
     \b
     Examples:
@@ -32,6 +33,7 @@ def fleet() -> None:
 
 
 fleet.add_command(rollout)
+fleet.add_command(set_values)
 fleet.add_command(undo)
 
 
@@ -95,6 +97,8 @@ def _lines(devices: Sequence[Device], now: datetime, all_devices: int) -> Iterat
         yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
         if device is not None and device.wanted is not None:
             yield f"  > {device.wanted}"
+        if device is not None and device.values:
+            yield f"  = {', '.join(texts(device.values))}"
         for problem in () if device is None else device.problems():
             yield f"  ! {problem}"
     offline = sum(each.online is False for each in devices)

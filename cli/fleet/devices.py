@@ -4,11 +4,12 @@ The devices may run other versions than this program. So only the fields that ar
 lacks one of them, or is no message at all, is counted and named, not an error.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from edgemeta.daemon.messages.records import OFFLINE, ONLINE
 from edgemeta.daemon.messages.rollouts import RolloutCommand
@@ -36,6 +37,8 @@ class _Rollout(_Fields):
     state: str
     percentage: int | None = None
     reason: str | None = None
+    keys: list[str] = []
+    values: dict[str, JsonValue] = {}
 
 
 class _Info(_Fields):
@@ -64,6 +67,11 @@ class _Status(_Fields):
 class _Swap(_Fields):
     result: str
     reason: str | None
+
+
+def texts(values: Mapping[str, JsonValue]) -> list[str]:
+    """Config values as `key=value`, for people."""
+    return [f"{key}={json.dumps(each)}" for key, each in values.items()]
 
 
 @dataclass
@@ -120,6 +128,11 @@ class Device:
             yield f"{topic}: not a message of edgemeta that this version can read"
 
     @property
+    def values(self) -> dict[str, JsonValue]:
+        """Config values of rollouts that are in use."""
+        return {} if self.info is None or self.info.rollout is None else self.info.rollout.values
+
+    @property
     def wanted(self) -> str | None:
         """What a rollout wants of it and is not so yet; None without that."""
         said, order = None if self.info is None else self.info.rollout, self.order
@@ -127,7 +140,7 @@ class Device:
             return None
         sha256 = None if order.model is None else order.model.sha256
         model = "the config's model" if order.model is None else f"{order.model.name} {order.model.sha256[:8]}"
-        text = f"rollout {order.rollout}: {model}"
+        text = ", ".join([f"rollout {order.rollout}: {model}", *texts(order.values)])
         if said is None:
             return f"{text}, not accepted (`swap.rollouts`)"
         if (said.rollout, said.sha256) != (order.rollout, sha256):

@@ -4,6 +4,7 @@ It is all that a command needs to go on after a kill, at any time, also where th
 """
 
 import fcntl
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from edgemeta.cli.fleet.devices import texts
 from edgemeta.daemon.config.broker import MqttConfig
 from edgemeta.daemon.messages.rollouts import RolloutCommand, WantedModel
 from edgemeta.model.atomic_write import write_atomically
@@ -20,7 +22,9 @@ from edgemeta.model.errors import EdgemetaError
 
 
 class Journal(BaseModel):
-    """One rollout. stages: the devices that each adds. before: the order that each device had, None for none.
+    """One rollout: of a model, or of values of config keys; unset: keys whose values are those of the config again.
+
+    stages: the devices that each adds. before: the order that each device had, None for none.
 
     given: former models that this rollout has put at the broker, in parts, for devices that have lost them.
     stage: the one that runs, from 0. state: going; undoing: the devices are given their order before; done, undone: the
@@ -32,10 +36,12 @@ class Journal(BaseModel):
 
     version: Literal[1] = 1
     id: str
-    model: WantedModel
-    file: str
-    stages: list[list[str]]
-    before: dict[str, RolloutCommand | None]
+    model: WantedModel | None = None
+    values: dict[str, JsonValue] = {}
+    unset: list[str] = []
+    file: str = ""
+    stages: list[list[str]] = []
+    before: dict[str, RolloutCommand | None] = {}
     given: list[WantedModel] = []
     stage: int = 0
     state: Literal["going", "undoing", "done", "undone"] = "going"
@@ -51,9 +57,24 @@ class Journal(BaseModel):
 
     def order(self, device: str) -> RolloutCommand:
         """What a device is to use now."""
-        if self.state in ("going", "done"):
-            return RolloutCommand(rollout=self.id, device=device, model=self.model)
-        return self.before[device] or RolloutCommand(rollout=f"{self.id}-undone", device=device, model=None)
+        before = self.before[device] or RolloutCommand(rollout=f"{self.id}-undone", device=device, model=None)
+        if self.state not in ("going", "done"):
+            return before
+        values = {key: each for key, each in (before.values | self.values).items() if key not in self.unset}
+        return RolloutCommand(rollout=self.id, device=device, model=self.model or before.model, values=values)
+
+    def is_of(self, other: "Journal") -> bool:
+        """Whether another one is to bring the same."""
+        return (self._sha256, self.values, self.unset) == (other._sha256, other.values, other.unset)
+
+    @property
+    def _sha256(self) -> str | None:
+        return None if self.model is None else self.model.sha256
+
+    @property
+    def what(self) -> str:
+        """What it brings, for people."""
+        return self.model.name if self.model else ", ".join([*texts(self.values), *(f"no {key}" for key in self.unset)])
 
 
 class JournalFile:
@@ -104,8 +125,9 @@ class JournalFile:
     def _keep(self, journal: Journal, content: bytes) -> None:
         """Keep the model, and delete those that none of its devices can go back to. Raises OSError."""
         self._models.mkdir(exist_ok=True)
-        write_atomically(self._models / journal.model.sha256, content)
-        needed = {journal.model.sha256, *(each.model.sha256 for each in journal.before.values() if each and each.model)}
+        own = hashlib.sha256(content).hexdigest()
+        write_atomically(self._models / own, content)
+        needed = {own, *(each.model.sha256 for each in journal.before.values() if each and each.model)}
         for file in self._models.iterdir():
             if file.name not in needed:
                 file.unlink()

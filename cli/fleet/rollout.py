@@ -18,7 +18,7 @@ def carry_out(
     journal: Journal, file: JournalFile, session: Session, fleet: Fleet, tell: Callable[[str], None]
 ) -> Journal:
     """Go on with a rollout to its end; return its journal. Raises EdgemetaError."""
-    if journal.state == "going":
+    if journal.state == "going" and journal.model is not None:
         _give(journal.model, file, session, fleet.base)
     while journal.state in ("going", "undoing"):
         file.write(journal)
@@ -27,7 +27,7 @@ def carry_out(
         journal = _stage(journal, file, session, fleet, tell)
     _publish(journal, session, fleet)
     if journal.state == "undone" or not off(journal, fleet):  # nobody will ask for them
-        for model in (journal.model, *journal.given):
+        for model in (*([] if journal.model is None else [journal.model]), *journal.given):
             for topic in _parts_of(fleet.base, model):
                 session.retain(topic, b"")
     while not session.is_quiet:
@@ -44,8 +44,9 @@ def off(journal: Journal, fleet: Fleet) -> list[str]:
 
 def _publish(journal: Journal, session: Session, fleet: Fleet) -> None:
     for device in journal.ordered:
-        order = journal.order(device).model_dump_json(exclude={"transaction"})
-        session.retain(Topics(fleet.base, device).of(ROLLOUT_COMMAND), order.encode())
+        order = journal.order(device)
+        left_out = {"transaction"} if order.values else {"transaction", "values"}  # devices before that know none
+        session.retain(Topics(fleet.base, device).of(ROLLOUT_COMMAND), order.model_dump_json(exclude=left_out).encode())
 
 
 def _stage(journal: Journal, file: JournalFile, session: Session, fleet: Fleet, tell: Callable[[str], None]) -> Journal:
@@ -87,12 +88,13 @@ def _news(found: Step, told: dict[str, str]) -> Iterator[str]:
 
 def _lost(journal: Journal, fleet: Fleet) -> Iterator[tuple[str, WantedModel]]:
     """The devices that are given a former model by the broker, and do not have it any more."""
-    for name in journal.ordered if journal.state == "undoing" else ():
+    for name in journal.ordered:
         device, model = fleet.devices.get(name), journal.order(name).model
         said = None if device is None or device.info is None else device.info.rollout
         if said is None or model is None or model.address is not None:
             continue
-        if (said.state, said.sha256) == ("fetching", model.sha256):
+        is_former = journal.state == "undoing" or model != journal.model
+        if is_former and (said.state, said.sha256) == ("fetching", model.sha256):
             yield name, model
 
 

@@ -1,26 +1,28 @@
 """`edgemeta fleet rollout` and `undo`."""
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import click
+import yaml
 from pydantic import ValidationError
 
-from edgemeta.cli.broker import broker_of, listen
+from edgemeta.cli.broker import listen
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.config_file import config_of
 from edgemeta.cli.fleet.devices import Device, Fleet
 from edgemeta.cli.fleet.journal import Journal, JournalFile
+from edgemeta.cli.fleet.options import How, at_broker, in_stages
 from edgemeta.cli.fleet.rollout import carry_out, off
 from edgemeta.cli.fleet.session import Session
 from edgemeta.cli.fleet.stages import assign, chosen
 from edgemeta.cli.options import json_of, remark, report
 from edgemeta.daemon.config.broker import MqttConfig
+from edgemeta.daemon.config.swap import KEY
 from edgemeta.daemon.messages.rollouts import MODEL_NAME, WantedModel
 from edgemeta.daemon.mqtt.subscriptions import Incoming
 from edgemeta.model.address import Address
@@ -29,77 +31,15 @@ from edgemeta.model.file import parse
 from edgemeta.model.signature import LENGTH, signature_of
 from edgemeta.model.small_file import exists, read_small_file
 
-F = TypeVar("F", bound=Callable[..., Any])
 LISTENS = 3.0
 """Seconds in which retained messages are awaited before a rollout is planned."""
 
 
-def at_broker(command: F) -> F:
-    """Add --config, --broker and --base to a command, which gets `mqtt` and `base`."""
-
-    @wraps(command)
-    def connected(config: Path | None, broker: str | None, base: str | None, **given: Any) -> Any:
-        if (broker is None) == (config is None):
-            raise click.UsageError("expected one of --config, --broker")
-        mqtt = broker_of(broker) if broker is not None else config_of(cast("Path", config)).mqtt
-        return command(mqtt=mqtt, base=mqtt.base_topic if base is None else base.strip("/"), **given)
-
-    of_config = click.option(
-        "--config", type=click.Path(path_type=Path), metavar="FILE", help="A device's config: its `mqtt` section."
-    )
-    of_broker = click.option(
-        "--broker", metavar="HOST[:PORT]", help="A broker without encryption and login, instead of a config."
-    )
-    of_base = click.option(
-        "--base", metavar="TOPIC", help="`mqtt.base_topic` of the devices; with --broker `edgemeta` without it."
-    )
-    return cast("F", of_config(of_broker(of_base(connected))))
-
-
 @click.command(short_help="Give devices a model, stage by stage, and halt where it fails.")
 @click.argument("model_name", metavar="MODEL", shell_complete=model_names)
-@click.option("--to", "pattern", default="*", show_default=True, metavar="PATTERN", help="Names of devices: `yard-*`.")
-@click.option(
-    "--stages", default="1,10%,100%", show_default=True, help="Devices after each stage: numbers, or shares of all."
-)
 @click.option("--url", metavar="ADDRESS", help="Where devices get the file, http or https; without it by the broker.")
-@click.option(
-    "--most-failed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Failed devices of a stage that do not halt the rollout.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    help="Seconds after which a device of a stage without a result has failed.",
-)
-@click.option(
-    "--settle",
-    type=click.FloatRange(0, 86400),
-    default=5.0,
-    show_default=True,
-    help="Seconds to wait after the last device of a stage before the next stage.",
-)
-@click.option("--dry-run", is_flag=True, help="Say which devices each stage would reach, and order nothing.")
-@at_broker
-@json_of("id, model, stages, state, reason, off, devices; with --dry-run stages, refuse")
-def rollout(
-    model_name: str,
-    pattern: str,
-    stages: str,
-    url: str | None,
-    most_failed: int,
-    timeout: float,
-    settle: float,
-    dry_run: bool,
-    mqtt: MqttConfig,
-    base: str,
-    as_json: bool,
-) -> None:
+@in_stages
+def rollout(model_name: str, url: str | None, how: How) -> None:
     """Give the devices that match a pattern the model MODEL, a shipped name or a file, in stages.
 
     Each device fetches and verifies it and tries it as in every swap; then it is used instead of the config's `model`,
@@ -117,45 +57,91 @@ def rollout(
       edgemeta fleet rollout better.safetensors --dry-run --broker 192.168.1.10
     """
     place, content = Address.parse(model_name).read()
-    model, file = _wanted(place, content, url), JournalFile(mqtt, base)
+    model = _wanted(place, content, url)
+    _carry(how, Journal(id=_name(model.sha256[:8]), model=model, file=str(place)), content)
+
+
+@click.command("set", short_help="Give devices config values, stage by stage, and halt where one is refused.")
+@click.argument("words", metavar="KEY=VALUE...", nargs=-1)
+@click.option("--unset", multiple=True, metavar="KEY", help="Take what the config file says again; may be repeated.")
+@in_stages
+def set_values(words: Sequence[str], unset: Sequence[str], how: How) -> None:
+    """Give the devices that match a pattern values of config keys, in stages, as `rollout` gives models.
+
+    A value is written and checked as in the config file, is used instead of the file's at once, and stays, also after a
+    restart. A device takes the keys of its `swap.rollout_keys`; one that refuses a value has failed. `fleet undo` takes
+    the last rollout back.
+
+    \b
+    Examples:
+      edgemeta fleet set state.enter_score=0.6 log.level=debug --to 'yard-*' --broker 192.168.1.10
+      edgemeta fleet set 'objects.labels=[person, car]' --stages 1,100% --broker 192.168.1.10
+      edgemeta fleet set --unset log.level --broker 192.168.1.10
+    """
+    values = dict(map(_value, words))
+    if not values and not unset:
+        raise click.UsageError("expected KEY=VALUE or --unset KEY")
+    _carry(how, Journal(id=_name("values"), values=values, unset=list(unset)), None)
+
+
+def _value(word: str) -> tuple[str, Any]:
+    """Raises EdgemetaError."""
+    key, equals, text = word.partition("=")
+    try:
+        value = yaml.safe_load(text)
+        json.dumps(value, allow_nan=False)
+    except (yaml.YAMLError, TypeError, ValueError):
+        equals = ""
+    if not equals or not re.fullmatch(KEY, key):
+        raise EdgemetaError(f"found {word!r}, expected KEY=VALUE with a dotted key and a value as in the config file")
+    return key, value
+
+
+def _name(of: str) -> str:
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{of}"
+
+
+def _carry(how: How, wanted: Journal, content: bytes | None) -> None:
+    """Carry out a rollout, or go on with it. content: of its model."""
+    file, fleet = JournalFile(how.mqtt, how.base), Fleet(how.base)
     with file.locked():
-        known, fleet = file.read(), Fleet(base)
+        known = file.read()
         if known is not None and known.state == "undoing":
             raise EdgemetaError(f"the rollout {known.id} is being undone: edgemeta fleet undo goes on with that")
-        if known is not None and known.state == "going" and known.model.sha256 != model.sha256:
+        if known is not None and known.state == "going" and not known.is_of(wanted):
+            what = known.file or known.what
             raise EdgemetaError(
-                f"the rollout {known.id} of {known.file} has not ended: go on with that file, or: edgemeta fleet undo"
+                f"the rollout {known.id} of {what} has not ended: go on with that file, or: edgemeta fleet undo"
             )
-        if known is not None and known.state == "going" and not dry_run:
+        if known is not None and known.state == "going" and not how.dry_run:
             remark(f"going on with the rollout {known.id}: stage {known.stage + 1} of {len(known.stages)}")
             journal = known
         else:
-            listen(mqtt, "fleet", [*fleet.filters, fleet.orders], _taker(fleet), LISTENS)
-            takes, refuse = chosen(list(fleet.devices.values()), pattern)
-            for line in _refusing(refuse):
+            listen(how.mqtt, "fleet", [*fleet.filters, fleet.orders], _taker(fleet), LISTENS)
+            keys = [*wanted.values, *wanted.unset]
+            takes, refuse = chosen(list(fleet.devices.values()), how.pattern, keys)
+            for line in _refusing(refuse, keys):
                 remark(line)
             if not takes:
-                raise EdgemetaError(f"--to {pattern}: no device takes orders, which needs `swap.rollouts: install`")
-            journal = Journal(
-                id=f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{model.sha256[:8]}",
-                model=model,
-                file=str(place),
-                stages=assign(stages, takes),
-                before={each.name: each.order for each in takes},
-                most_failed=most_failed,
-                timeout=timeout,
-                settle=settle,
-            )
-        if dry_run:
-            report(as_json, {"stages": journal.stages, "refuse": [each.name for each in refuse]}, _plan(journal))
+                needs = f"`swap.rollout_keys` with {', '.join(keys)}" if keys else "`swap.rollouts: install`"
+                raise EdgemetaError(f"--to {how.pattern}: no device takes orders, which needs {needs}")
+            plan = {
+                "stages": assign(how.stages, takes),
+                "before": {each.name: each.order for each in takes},
+                **{name: getattr(how, name) for name in ("most_failed", "timeout", "settle")},
+            }
+            journal = wanted.model_copy(update=plan)
+        if how.dry_run:
+            values = {"stages": journal.stages, "refuse": [each.name for each in refuse]}
+            report(how.as_json, values, _plan(journal))
             return
         file.write(journal, content)
-        _run(journal, file, mqtt, fleet, as_json)
+        _run(journal, file, how.mqtt, fleet, how.as_json)
 
 
 @click.command(short_help="Give the devices of the last rollout what they had before.")
 @at_broker
-@json_of("id, model, stages, state, reason, off, devices")
+@json_of("id, model, values, stages, state, reason, off, devices")
 def undo(mqtt: MqttConfig, base: str, as_json: bool) -> None:
     """End the last rollout of this broker, whether it has ended or not: its devices go back to what they had before.
 
@@ -185,7 +171,7 @@ def _run(journal: Journal, file: JournalFile, mqtt: MqttConfig, fleet: Fleet, as
     finally:
         session.close()
     waiting = off(journal, fleet)
-    values = journal.model_dump(mode="json", include={"id", "model", "stages", "stage", "state", "reason"})
+    values = journal.model_dump(mode="json", include={"id", "model", "values", "stages", "stage", "state", "reason"})
     devices = {each: fleet.devices[each].as_json() for each in journal.ordered if each in fleet.devices}
     report(as_json, values | {"off": waiting, "devices": devices}, _end(journal, waiting))
     if journal.state == "undone" and journal.reason != "undone by command":
@@ -213,21 +199,25 @@ def _wanted(file: Path, content: bytes, url: str | None) -> WantedModel:
         raise EdgemetaError(f"{signed}: expected a signature of {LENGTH} bytes") from None
 
 
-def _refusing(devices: Sequence[Device]) -> Iterator[str]:
+def _refusing(devices: Sequence[Device], keys: Sequence[str]) -> Iterator[str]:
     if devices:
         names = ", ".join(sorted(each.name for each in devices)[:10])
-        yield f"{len(devices)} devices that match take no orders (`swap.rollouts`), such as {names}"
+        what = "do not let these keys be set (`swap.rollout_keys`)" if keys else "take no orders (`swap.rollouts`)"
+        yield f"{len(devices)} devices that match {what}, such as {names}"
 
 
 def _plan(journal: Journal) -> Iterator[str]:
-    size = f"{journal.model.size / 1e6:.1f} MB"
-    yield f"{journal.model.name} {journal.model.sha256[:8]}, {size}, {journal.model.address or 'by the broker'}"
+    model = journal.model
+    if model is None:
+        yield journal.what
+    else:
+        yield f"{model.name} {model.sha256[:8]}, {model.size / 1e6:.1f} MB, {model.address or 'by the broker'}"
     for number, stage in enumerate(journal.stages, 1):
         yield f"stage {number}: {len(stage)} devices: {', '.join(stage)}"
 
 
 def _end(journal: Journal, waiting: Sequence[str]) -> Iterator[str]:
-    what = {"done": f"have {journal.model.name}", "undone": "have what they had before"}[journal.state]
+    what = {"done": f"have {journal.what}", "undone": "have what they had before"}[journal.state]
     yield f"{len(journal.ordered) - len(waiting)} devices {what}"
     if waiting:
         yield f"{len(waiting)} follow when they return: {', '.join(waiting)}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from edgemeta.cli.fleet.devices import Device
+from edgemeta.daemon.messages.rollouts import lets
 from edgemeta.model.errors import EdgemetaError
 
 
@@ -35,8 +36,13 @@ def assign(stages: str, devices: Sequence[Device]) -> list[list[str]]:
     return [names[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def chosen(devices: Sequence[Device], pattern: str) -> tuple[list[Device], list[Device]]:
-    """The devices that match a pattern and take orders, and those that match and take none."""
+def chosen(devices: Sequence[Device], pattern: str, keys: Sequence[str] = ()) -> tuple[list[Device], list[Device]]:
+    """The devices that match a pattern and take orders, of these config keys; and those that match and do not."""
     matching = [each for each in devices if fnmatchcase(each.name, pattern) and each.info is not None]
-    takes = [each for each in matching if each.info is not None and each.info.rollout is not None]
+    takes = [each for each in matching if _lets(each, keys)]
     return takes, [each for each in matching if each not in takes]
+
+
+def _lets(device: Device, keys: Sequence[str]) -> bool:
+    said = None if device.info is None else device.info.rollout
+    return said is not None and all(lets(said.keys, key) for key in keys)

@@ -3,6 +3,8 @@
 import difflib
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -126,6 +128,13 @@ class ConfigFile(Generic[Record]):
             return self._record.model_validate(remains), problems
         except ValidationError:
             return None, problems
+
+    def laid_over(self, values: Mapping[str, object]) -> "ConfigFile[Record]":
+        """Return the file as if it had these values, by their dotted keys."""
+        other = copy(self)
+        for key, value in values.items():
+            other._data = _with(other._data, key.split("."), value)
+        return other
 
     def error(self, problems: list[Problem]) -> ConfigError:
         """Return the problems as an error, in the order of the file's lines."""
@@ -264,6 +273,12 @@ def _one_line(text: str) -> str:
     """Return text with unprintable characters escaped, as a model's name may have some, and words shortened."""
     text = re.sub(r"\S{300,}", lambda found: f"{found[0][:100]}...", text)
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _with(data: Any, path: Sequence[str], value: object) -> Any:
+    """Return a copy of the data with a value at a path."""
+    entries = data if isinstance(data, dict) else {}
+    return {**entries, path[0]: value if len(path) == 1 else _with(entries.get(path[0]), path[1:], value)}
 
 
 def _without(data: Any, path: KeyPath) -> Any:

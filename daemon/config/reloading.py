@@ -29,6 +29,23 @@ def marker(metadata: Sequence[object], inherited: Applies) -> Applies:
     return next((each for each in metadata if isinstance(each, Applies)), inherited)
 
 
+def is_key(root: type[BaseModel], key: str) -> bool:
+    """Return whether a dotted key is one below a record; entries of a mapping may have any name."""
+    steps, section = key.split("."), root
+    while steps:
+        field = section.model_fields.get(steps.pop(0))
+        if field is None:
+            return False
+        if (entries := entries_of(field)) is not None:
+            section = entries[0]
+            del steps[:1]
+        elif (below := section_of(field) or optional_section_of(field)) is not None:
+            section = below
+        else:
+            return not steps
+    return True
+
+
 def applies(root: type[BaseModel], key: str) -> Applies:
     """Return when a reload applies a dotted key below a record.
 

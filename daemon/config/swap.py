@@ -7,6 +7,10 @@ from pydantic import Field
 from edgemeta.daemon.config.reloading import Applies
 from edgemeta.daemon.config.section import PathText, Seconds, Section
 
+KEY = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
+ConfigKey = Annotated[str, Field(pattern=KEY, max_length=200)]
+"""A dotted key of the config."""
+
 
 class SwapConfig(Section):
     """How a model replaces another while frames are processed."""
@@ -57,6 +61,12 @@ class SwapConfig(Section):
         description="What happens to a model that `edgemeta fleet rollout` orders, for the cameras without a model of "
         "their own: `refuse`: nothing; `offer`: it waits until somebody installs it; `install`: it is fetched and "
         "tried as in every swap, and used instead of `model` until the next order, also after a restart.",
+    )
+    rollout_keys: Annotated[list[ConfigKey], Field(max_length=100), Applies.RESTART] = Field(
+        default=[],
+        description="Keys whose values `edgemeta fleet set` may order, where `rollouts` is not `refuse`, with all "
+        "below each, such as `state` or `cameras.front.max_fps`; only keys that a reload applies at "
+        "once, and none of `swap`.",
     )
 
 

@@ -1,9 +1,11 @@
 """What a fleet wants of a device, as a retained order, and how the device gets on with it, as a part of `info`."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
+from edgemeta.daemon.config.swap import ConfigKey
 from edgemeta.daemon.messages.commands import Command
 from edgemeta.daemon.messages.records import Part
 
@@ -47,7 +49,7 @@ class WantedModel(Part):
 
 
 class RolloutCommand(Command):
-    """Use this model from now on, also after a restart, instead of `model` of the config.
+    """Use this model, and these values of config keys, from now on, also after a restart, instead of the config's.
 
     The message is retained: a device that is off gets it when it returns. Needs `swap.rollouts`.
     """
@@ -55,12 +57,20 @@ class RolloutCommand(Command):
     rollout: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="The rollout; another one is tried again.")
     device: str = Field(max_length=64, description="The device that is meant; another one refuses it.")
     model: WantedModel | None = Field(description="The model; null is what the config says.")
+    values: dict[ConfigKey, JsonValue] = Field(
+        default={},
+        max_length=100,
+        description="Values of config keys by their dotted names, instead of those in the config file; needs "
+        "`swap.rollout_keys`.",
+    )
 
 
 class RolloutState(Part):
     """The order of a rollout, and how the device gets on with it."""
 
     accepts: Literal["offer", "install"] = Field(description="`swap.rollouts`.")
+    keys: list[str] = Field(default=[], description="`swap.rollout_keys`.")
+    values: dict[str, JsonValue] = Field(default={}, description="Values of rollouts that are in use, by their keys.")
     rollout: str | None = Field(default=None, description="The rollout; null before the first order.")
     sha256: str | None = Field(default=None, description="SHA-256 of the ordered model; null is the config's.")
     state: Progress = Field(
@@ -72,3 +82,8 @@ class RolloutState(Part):
     reason: str | None = Field(
         default=None, description="Why it failed, or what is in the way of fetching; null otherwise."
     )
+
+
+def lets(keys: Sequence[str], key: str) -> bool:
+    """Whether a key is one of `swap.rollout_keys`, or below one."""
+    return any(f"{key}.".startswith(f"{each}.") for each in keys)

@@ -15,6 +15,7 @@ from edgemeta.daemon.config.camera import CameraConfig
 from edgemeta.daemon.config.config import Config, digest, resolved
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.config.loader import MOST_MISTAKES, ConfigError, ConfigFile, Mistake, Problem
+from edgemeta.daemon.config.reloading import Applies, applies, is_key
 from edgemeta.daemon.config.secrets import SecretError, password_of, token_of, username_of
 from edgemeta.daemon.inference.loaded_model import LoadedModel
 from edgemeta.daemon.inference.model_loader import (
@@ -34,7 +35,7 @@ from edgemeta.daemon.mqtt.homeassistant.entities import DeviceView, view_of
 from edgemeta.daemon.mqtt.tls import TlsError, context_of
 from edgemeta.daemon.service.model_folder import choosable, chosen_name
 from edgemeta.daemon.service.object_checks import object_problems
-from edgemeta.daemon.service.rollout_store import with_rollout
+from edgemeta.daemon.service.rollout_store import Values, with_rollout
 from edgemeta.daemon.service.settings import Settings, fitting, read_settings, with_settings
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.graph import Model
@@ -43,6 +44,7 @@ from edgemeta.plugins.api import Backend
 
 log = logging.getLogger(__name__)
 
+LEFT_OUT = "the config is read without the values of a rollout: %s: found %s, expected %s"
 HOLDS_LOGIN = "a file or variable that holds the user name or password"
 
 
@@ -57,7 +59,7 @@ class Plan:
     path: the config file. config: in effect: `base` with what the command `set` has set, `settings`. loaded_models: by
     camera, cameras may share one. names: models of `object_names`, by label. The owner of the plan closes them.
     refused: reason why a model named by the config is not in use; None where all of them are. picture_sources: where
-    the pictures to publish come from another stream.
+    the pictures to publish come from another stream. values: those of a rollout that are in `base`.
     """
 
     path: Path
@@ -70,6 +72,7 @@ class Plan:
     names: dict[str, LoadedModel] = field(default_factory=dict)
     refused: str | None = None
     picture_sources: Mapping[str, OnDemandSource] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
 
     def labels_of(self, camera: str) -> tuple[str, ...]:
         """Labels that messages of a camera may contain."""
@@ -105,19 +108,22 @@ def _as_config_error(path: Path, *kinds: type[Exception]) -> Iterator[None]:
         raise ConfigError(Mistake(str(path), 0, "", reason_of(error), "a config that can be used here")) from error
 
 
-def prepare(path: Path, running: Plan | None = None, keep_settings: bool = False) -> Plan:
+def prepare(path: Path, running: Plan | None = None, keep_settings: bool = False, takes_values: bool = True) -> Plan:
     """Read a config file and load what it names. Raises ConfigError with all mistakes at once.
 
     The models of a running plan are reused where model file and backend are the same. keep_settings: whether its
-    settings stay, whatever the config says.
+    settings stay, whatever the config says. takes_values: whether values of a rollout are taken, where they fit.
     """
     with _as_config_error(path, OSError, RecursionError, MemoryError):
         file = ConfigFile(path, Config)
         found, problems = file.validate()
         if found is None:
             raise file.error(problems)
-        config = with_rollout(resolved(found, path.parent))
-        plan = _plan(path, config, _kept(config, running, keep_settings), running, problems)
+        config, values = with_rollout(file, resolved(found, path.parent), takes_values and not problems)
+        plan = _plan(path, config, _kept(config, running, keep_settings), running, problems, values=values)
+        if plan is None and values:
+            log.warning(LEFT_OUT, *problems[0].shown)
+            return prepare(path, running, keep_settings, takes_values=False)
         if plan is None:
             raise file.error(problems)
         return plan
@@ -141,21 +147,24 @@ def prepare_start(path: Path) -> Plan:
         return _prepare_start(path)
 
 
-def _prepare_start(path: Path) -> Plan:
+def _prepare_start(path: Path, takes_values: bool = True) -> Plan:
     file = ConfigFile(path, Config)
     found, problems = file.validate()
     if found is None:
         raise file.error(problems)
-    config = with_rollout(resolved(found, path.parent))
+    config, values = with_rollout(file, resolved(found, path.parent), takes_values and not problems)
     last_good = LastGood(folder_of(config))
     settings = _kept(config, None)
-    plan = _plan(path, config, settings, None, problems)
+    plan = _plan(path, config, settings, None, problems, values=values)
     if plan is not None:
         problems = _refused_before(plan, last_good) if config.swap.fallback_at_start else []
         if not problems:
             return plan
         close_all([*plan.loaded_models.values(), *plan.names.values()])
     models = [problem for problem in problems if isinstance(problem, ModelProblem)]
+    if values and len(models) < len(problems):
+        log.warning(LEFT_OUT, *problems[0].shown)
+        return _prepare_start(path, takes_values=False)
     error = file.error(problems)
     if not config.swap.fallback_at_start or len(models) < len(problems):
         raise error
@@ -165,7 +174,7 @@ def _prepare_start(path: Path) -> Plan:
         log.info("%s", nothing)
         raise error from None
     others: list[Problem] = []
-    plan = _plan(path, config, settings, None, others, fallbacks)
+    plan = _plan(path, config, settings, None, others, fallbacks, values=values)
     if plan is None:
         log.error("the last good model cannot be used either: %s", others[0].found)
         raise error
@@ -185,11 +194,17 @@ def _refused_before(plan: Plan, last_good: LastGood) -> list[Problem]:
     return [model_problem(plan.config, addresses, address, reason, expected) for address, reason in failed.items()]
 
 
-def replan(config: Config, running: Plan, settings: Settings | None = None) -> Plan:
-    """Load what a config other than the file's names. settings: those of `set`, None: as they are. Raises PlanError."""
+def replan(config: Config, running: Plan, settings: Settings | None = None, values: Values | None = None) -> Plan:
+    """Load what a config other than the file's names. Raises PlanError.
+
+    settings: those of `set`; values: those of a rollout that are in the config; None: as they are.
+    """
     problems: list[Problem] = []
     wanted = running.settings if settings is None else settings
-    plan = _plan(running.path, config, wanted, running, problems, strict=settings is not None)
+    kept = running.values if values is None else values
+    plan = _plan(running.path, config, wanted, running, problems, strict=settings is not None, values=kept)
+    if plan is None and values and not isinstance(problems[0], ModelProblem):
+        raise PlanError("{}: found {}, expected {}".format(*problems[0].shown))
     if plan is None:
         raise PlanError(f"{problems[0].found}, expected {problems[0].expected}")
     return plan
@@ -203,6 +218,8 @@ def _plan(
     problems: list[Problem],
     fallbacks: Mapping[str, str] = MappingProxyType({}),
     strict: bool = False,
+    *,
+    values: Values,
 ) -> Plan | None:
     """Load what a config names, with fallback models for some cameras; None, and problems, where it cannot be used.
 
@@ -244,7 +261,9 @@ def _plan(
         )
         return None
     return Plan(
-        *(path, base, settings, config, digest(config), loaded_models, sources, names), picture_sources=picture_sources
+        *(path, base, settings, config, digest(config), loaded_models, sources, names),
+        picture_sources=picture_sources,
+        values=values,
     )
 
 
@@ -310,13 +329,17 @@ def _check_data_folder(config: Config, problems: list[Problem]) -> None:
 
 
 def _check_updates(config: Config, problems: list[Problem]) -> None:
-    """Check that updates of models have a place, and that a fetched one could be used."""
+    """Check that updates of models have a place, that a fetched one could be used, and what rollouts may order."""
     place, updates = ("swap", "updates"), config.swap.updates
     if updates != "folder" and config.swap.model_folder is None:
         problems.append(Problem(place, f"`{updates}` without `swap.model_folder`", "a folder for what is fetched"))
     if updates == "download" and config.trust.public_key_files:
         found = "`download` with `trust.public_key_files`: what is downloaded has no signature"
         problems.append(Problem(place, found, "`known` or `folder`"))
+    for key in config.swap.rollout_keys:
+        if key.split(".")[0] == "swap" or not is_key(Config, key) or applies(Config, key) is not Applies.AT_ONCE:
+            expected = "a key that a reload applies at once, such as `state` or `log.level`, none of `swap`"
+            problems.append(Problem(("swap", "rollout_keys"), f"`{key}`", expected))
 
 
 def _source(name: str, camera: CameraConfig, model: Model | None, problems: list[Problem]) -> Source | None:

@@ -72,6 +72,7 @@ def apply_plan(
         running,
         base=reloaded(running.base, plan.base),
         settings=plan.settings,
+        values=plan.values,
         config=config,
         config_sha256=digest(config),
         loaded_models={
@@ -90,7 +91,7 @@ def apply_plan(
                     f"config not reloaded, nothing changed: {report.reason}",
                     cancelled=report.result is SwapResult.CANCELLED,
                 )
-        elif applied or plan.settings != running.settings:
+        elif applied or (plan.settings, plan.values) != (running.settings, running.values):
             _apply_or_revert(service, live, running)
         if of_config:
             service.report_settled(trigger)

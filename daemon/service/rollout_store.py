@@ -7,18 +7,20 @@ before stays, too, so that going back needs no network.
 import hashlib
 import logging
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.config import Config, resolved
 from edgemeta.daemon.config.data_folder import data_folder, make_folder
-from edgemeta.daemon.messages.rollouts import RolloutCommand, WantedModel
+from edgemeta.daemon.config.loader import ConfigFile
+from edgemeta.daemon.messages.rollouts import RolloutCommand, WantedModel, lets
 from edgemeta.model.address import Address
 from edgemeta.model.atomic_write import write_atomically
-from edgemeta.model.errors import ModelError
+from edgemeta.model.errors import EdgemetaError, ModelError
 from edgemeta.model.file import read
 from edgemeta.model.signature import signature_of
 from edgemeta.model.small_file import FileError, exists, read_small_file
@@ -28,6 +30,14 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 100_000
 STARTS = 3
 """Starts of the service after which a model that was being tried each time has failed."""
+
+
+Values: TypeAlias = dict[str, JsonValue]
+"""Values of config keys, by their dotted names."""
+
+
+class ValuesError(EdgemetaError):
+    """Values that an order must not give, or that do not fit, with the reason in one sentence."""
 
 
 class Kept(BaseModel):
@@ -129,17 +139,41 @@ class RolloutStore:
         write_atomically(self.folder / "rollout.json", kept.model_dump_json(indent=1).encode(), mode=0o600)
 
 
-def with_rollout(config: Config) -> Config:
-    """Return a config with the model of the accepted order; as it is without one, or where its file is damaged."""
+def with_values(file: ConfigFile[Config], allowed: Sequence[str], values: Values) -> Config:
+    """Return the config of a file as if it had these values. allowed: keys. Raises EdgemetaError with one sentence."""
+    for key in values:
+        if not lets(allowed, key):
+            raise ValuesError(f"{key}: found a value for it, expected only keys of `swap.rollout_keys` to be ordered")
+    found, problems = file.validate()
+    if found is None or problems:
+        raise file.error(problems)
+    found, problems = file.laid_over(values).validate()
+    if found is None or problems:
+        raise ValuesError("{}: found {}, expected {}".format(*problems[0].shown))
+    return resolved(found, file.path.parent)
+
+
+def with_rollout(file: ConfigFile[Config], config: Config, takes_values: bool) -> tuple[Config, Values]:
+    """Return the config of a file with model and values of the accepted order, and these values.
+
+    It is as it was without an order. A model whose file is damaged is left out, and so are values that do not fit.
+    """
     if config.swap.rollouts == "refuse":
-        return config
-    store = RolloutStore.of(config)
+        return config, {}
+    store, values = RolloutStore.of(config), Values()
     order = store.read().accepted
-    if order is None or order.model is None:
-        return config
+    if order is None:
+        return config, {}
+    if order.values and takes_values:
+        try:
+            config, values = with_values(file, config.swap.rollout_keys, order.values), order.values
+        except EdgemetaError as error:
+            log.warning("the values of rollout %s are left out: %s", order.rollout, error)
+    if order.model is None:
+        return config, values
     if not store.has(order.model):
         log.warning(
             "%s of rollout %s is missing or damaged: the config's model is used", order.model.name, order.rollout
         )
-        return config
-    return config.model_copy(update={"model": store.address_of(order.model)})
+        return config, values
+    return config.model_copy(update={"model": store.address_of(order.model)}), values

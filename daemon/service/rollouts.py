@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edgemeta.daemon.collect.limited_command import PYTHON, Limits, run_limited
-from edgemeta.daemon.config.config import Config, resolved
+from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.messages.rollouts import Progress, RolloutCommand, RolloutState, WantedModel
@@ -22,7 +22,7 @@ from edgemeta.daemon.mqtt.model_parts import ModelParts, PartsError
 from edgemeta.daemon.runtime.threads import guarded_thread
 from edgemeta.daemon.service.change_result import Answer, ChangeResult
 from edgemeta.daemon.service.plan import InUse, Plan, replan
-from edgemeta.daemon.service.rollout_store import STARTS, RolloutStore
+from edgemeta.daemon.service.rollout_store import STARTS, RolloutStore, with_values
 from edgemeta.model.errors import EdgemetaError
 
 log = logging.getLogger(__name__)
@@ -60,10 +60,12 @@ class Rollouts:
         config = in_use.plan.base
         self._store = RolloutStore.of(config)
         accepts = config.swap.rollouts
-        self.state: RolloutState | None = None if accepts == "refuse" else RolloutState(accepts=accepts)
+        self.state: RolloutState | None = None
+        if accepts != "refuse":
+            self.state = RolloutState(accepts=accepts, keys=config.swap.rollout_keys, values=in_use.plan.values)
         self._last: RolloutCommand | None = None
         if self.state is not None and (order := self._store.read().accepted) is not None and self._is_in_use(order):
-            self.state = _state(self.state, order, "done")
+            self.state = self._state(self.state, order, "done")
         self._jobs = queue.SimpleQueue[_Job | None]()
         self._cancelled = threading.Event()
         self._stopping = False
@@ -127,7 +129,8 @@ class Rollouts:
             return self._accepted(order)
         if kept.tried == order and kept.failed is not None and not job.by_person:
             return self._failed(order, kept.failed, is_new=False)
-        if self.state is not None and self.state.accepts == "offer" and not job.by_person:
+        is_offer = self.state is not None and self.state.accepts == "offer" and not self._has_model(order)
+        if is_offer and not job.by_person:
             self._say(order, "offered")
             return ChangeResult(True, "offered: it waits for somebody who installs it")
         try:
@@ -149,6 +152,9 @@ class Rollouts:
         return self._accepted(order) if outcome.ok else self._failed(order, outcome.message)
 
     def _is_in_use(self, order: RolloutCommand) -> bool:
+        return self._in_use.plan.values == order.values and self._has_model(order)
+
+    def _has_model(self, order: RolloutCommand) -> bool:
         """Whether the cameras without a model of their own have the ordered one, or the config's if that is ordered."""
         plan = self._in_use.plan
         if order.model is None:
@@ -230,16 +236,16 @@ class Rollouts:
         return ChangeResult(False, "the service stopped", cancelled=True)
 
     def _plan(self, order: RolloutCommand, running: Plan) -> Plan:
-        """The running plan with the ordered model. Raises EdgemetaError."""
-        if order.model is not None:
+        """The running plan with the ordered model and values; other values are as in a reload. Raises EdgemetaError."""
+        has_model, has_values = self._has_model(order), order.values == running.values
+        fresh = running.base
+        if not has_values or (order.model is None and not has_model):
+            fresh = with_values(ConfigFile(running.path, Config), running.base.swap.rollout_keys, order.values)
+        model = running.base.model if has_model else fresh.model
+        if order.model is not None and not has_model:
             model = self._store.address_of(order.model)
-        else:
-            file = ConfigFile(running.path, Config)
-            found, problems = file.validate()
-            if found is None:
-                raise file.error(problems)
-            model = resolved(found, running.path.parent).model
-        return replan(running.base.model_copy(update={"model": model}), running)
+        config = running.base if has_values else fresh
+        return replan(config.model_copy(update={"model": model}), running, values=order.values)
 
     def _accepted(self, order: RolloutCommand) -> ChangeResult:
         try:
@@ -262,11 +268,11 @@ class Rollouts:
         return ChangeResult(False, reason)
 
     def _say(self, order: RolloutCommand, state: Progress, **more: Any) -> None:
-        if self.state is not None and (said := _state(self.state, order, state, **more)) != self.state:
+        if self.state is not None and (said := self._state(self.state, order, state, **more)) != self.state:
             self.state = said
             self._changed()
 
-
-def _state(before: RolloutState, order: RolloutCommand, state: Progress, **more: Any) -> RolloutState:
-    sha256 = None if order.model is None else order.model.sha256
-    return RolloutState(accepts=before.accepts, rollout=order.rollout, sha256=sha256, state=state, **more)
+    def _state(self, before: RolloutState, order: RolloutCommand, state: Progress, **more: Any) -> RolloutState:
+        sha256, values = None if order.model is None else order.model.sha256, self._in_use.plan.values
+        more |= {"accepts": before.accepts, "keys": before.keys, "values": values}
+        return RolloutState(rollout=order.rollout, sha256=sha256, state=state, **more)

@@ -31,7 +31,7 @@ LEFT_OUT = {
     "reload_command": {"transaction"},
     "restart_command": {"transaction"},
     "model_command": {"transaction", "camera", "update"},
-    "rollout_command": {"transaction"},
+    "rollout_command": {"transaction", "values"},
     "set_command": {"transaction", "camera", "enabled", "max_fps", "score", "labels"},
 }
 """Fields that the sender of a command may leave out."""

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ def device() -> Iterator[Callable[..., ProtocolDevice]]:
     made: list[ProtocolDevice] = []
 
     def make(
-        name: str, broker: Mosquitto, result: Callable[[str], str | None] = lambda _: "done", accepts: bool = True
+        name: str, broker: Mosquitto, result: Callable[[str], str | None] = lambda _: "done", **more: Any
     ) -> ProtocolDevice:
-        made.append(ProtocolDevice(name, broker.port, result, accepts))
+        made.append(ProtocolDevice(name, broker.port, result, **more))
         return made[-1]
 
     yield make

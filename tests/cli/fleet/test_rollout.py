@@ -161,6 +161,54 @@ def test_a_device_that_has_lost_its_former_model_gets_it_again_when_it_goes_back
     assert retained(broker, "edgemeta/.models/#") == []
 
 
+def test_values_reach_the_devices_that_let_them_be_set_beside_their_model(
+    fleet: Start, broker: Mosquitto, device: Device
+) -> None:
+    made = [device(f"d{number}", broker, keys=["log", "state.enter_score"]) for number in range(3)]
+    device("own", broker, keys=["log"])
+    assert end(rollout(fleet, broker, "--to", "d*"))[0] == 0
+    words = ("state.enter_score=0.75", "log.level=debug", *at(broker), "--settle", "0")
+    planned = end(fleet("set", *words, "--dry-run"))[1]
+    assert planned.splitlines()[0] == 'state.enter_score=0.75, log.level="debug"'
+    code, out, complaint = end(fleet("set", *words))
+    assert code == 0, complaint
+    assert complaint.strip().endswith(
+        "1 devices that match do not let these keys be set (`swap.rollout_keys`), such as own"
+    )
+    assert out.splitlines()[-1] == '3 devices have state.enter_score=0.75, log.level="debug"'
+    found = listed(fleet, broker)
+    assert [found[f"d{number}"]["rollout"]["values"] for number in range(3)] == [
+        {"state.enter_score": 0.75, "log.level": "debug"}
+    ] * 3
+    assert (found["own"]["rollout"]["values"], len(retained(broker, "edgemeta/own/cmd/rollout"))) == ({}, 0)
+    assert made[0].orders[-1]["model"] == made[0].orders[0]["model"], "the model stays"
+    assert "values" not in made[0].orders[0], "devices of earlier versions know none"
+    assert '  = state.enter_score=0.75, log.level="debug"' in end(fleet("list", *at(broker)))[1].splitlines()
+    assert end(fleet("set", "--unset", "log.level", *at(broker), "--to", "d*", "--settle", "0"))[0] == 0
+    assert made[1].values == {"state.enter_score": 0.75}
+    assert end(rollout(fleet, broker, "--to", "d*"))[0] == 0
+    assert made[1].values == {"state.enter_score": 0.75}, "values stay when a model comes"
+    assert end(fleet("undo", *at(broker)))[0] == 0
+    assert (made[1].values, made[1].model["name"]) == ({"state.enter_score": 0.75}, MODEL)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("state.enter_score",), "found 'state.enter_score', expected KEY=VALUE with a dotted key"),
+        (("a..b=1",), "found 'a..b=1', expected KEY=VALUE"),
+        (("log.level=[",), "found 'log.level=[', expected KEY=VALUE"),
+        (("mqtt.host=x",), "no device takes orders, which needs `swap.rollout_keys` with mqtt.host"),
+    ],
+)
+def test_values_that_cannot_be_ordered_are_one_sentence(
+    fleet: Start, broker: Mosquitto, device: Device, words: tuple[str, ...], expected: str
+) -> None:
+    device("a", broker, keys=["state"])
+    code, _, complaint = end(fleet("set", *words, *at(broker)))
+    assert (code, expected in complaint.splitlines()[-1]) == (1, True), complaint
+
+
 def test_a_device_without_a_result_has_failed_in_time(fleet: Start, broker: Mosquitto, device: Device) -> None:
     device("a", broker, lambda model: None if model == MODEL else "done")
     code, out, _ = end(rollout(fleet, broker, "--timeout", "1"))

@@ -219,6 +219,46 @@ def test_what_is_offered_waits_for_somebody_who_installs_it_in_home_assistant(
     subscriber.wait_for("front/settings", is_installed)
 
 
+def test_values_are_used_at_once_and_after_a_restart_until_they_are_given_back(
+    start: Callable[..., Daemon], subscriber: Subscriber, broker: Any
+) -> None:
+    daemon = start(swap={"rollout_keys": ["state", "top_k", "label_map"]}, state={"enter_score": 0.6})
+    first = subscriber.wait("front/frame", 1)[0].json
+
+    def values(values: dict[str, Any], rollout: str, wanted: str, boot: str | None = None) -> dict[str, Any]:
+        content = {"rollout": rollout, "device": "test", "model": None, "values": values}
+        subscriber.publish("edgemeta/test/cmd/rollout", json.dumps(content).encode(), retain=True)
+        return state(subscriber, wanted, rollout, boot)
+
+    given = {"top_k": 1, "state.enter_score": 0.7}
+    info = values(given, "one", "done")
+    assert (info["rollout"]["values"], info["rollout"]["keys"]) == (given, ["state", "top_k", "label_map"])
+    subscriber.wait_for("front/frame", lambda m: len(m.json["top"]) == 1)
+    assert len(first["top"]) == 3
+    send_command(broker.port, "test", "restart")
+    again = state(subscriber, "done", "one", boot=info["boot"])
+    assert again["rollout"]["values"] == given
+    for number, (wrong, sentence) in enumerate(
+        [
+            ({"top_k": 0}, "top_k: found 0, expected at least 1"),
+            ({"state.enter_score": "high"}, "state.enter_score: found the text 'high', expected a number"),
+            ({"state.enter": 1}, "state.enter: found an unknown key, expected"),
+            ({"state.leave_score": 0.9}, "`leave_score` (0.9) no greater than `enter_score` (0.6)"),
+            ({"label_map": {"purple": "x"}}, "label_map.purple: found the label 'purple', which"),
+            ({"mqtt.host": "there"}, "mqtt.host: found a value for it, expected only keys of `swap.rollout_keys`"),
+        ]
+    ):
+        said = values(wrong, f"wrong-{number}", "failed")
+        assert sentence in said["rollout"]["reason"]
+        assert said["rollout"]["values"] == given
+    assert values({}, "back", "done")["rollout"]["values"] == {}
+    frames = len(subscriber.on("front/frame"))
+    assert len(subscriber.wait("front/frame", frames + 2)[-1].json["top"]) == 3
+    assert daemon.process.poll() is None
+    mine = [m.json for m in subscriber.on("front/frame") if m.json["boot"] == again["boot"]]
+    assert_every_frame_accounted_for(mine)
+
+
 def test_a_service_that_is_killed_while_it_tries_a_model_tries_it_again_three_times(
     start: Callable[..., Daemon], subscriber: Subscriber, tmp_path: Path
 ) -> None:
