@@ -22,6 +22,7 @@ PAGES = {
     "export": "import.md#export",
     "fleet list": "fleet.md#look",
     "fleet rollout": "fleet.md#give-a-model-to-devices",
+    "fleet set": "fleet.md#share-config-values",
     "fleet undo": "fleet.md#give-a-model-to-devices",
     "fpga build": "fpga.md#a-bitstream",
     "fpga report": "fpga.md#figures",
