@@ -22,7 +22,7 @@ REDRAW = 2.0
 
 @click.group()
 def fleet() -> None:
-    """List the devices of a broker, and give them models and config values in stages.
+    """List the devices of a broker; give them models and values.
 
     \b
     Examples:

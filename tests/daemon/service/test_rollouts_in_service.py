@@ -233,8 +233,8 @@ def test_values_are_used_at_once_and_after_a_restart_until_they_are_given_back(
     given = {"top_k": 1, "state.enter_score": 0.7}
     info = values(given, "one", "done")
     assert (info["rollout"]["values"], info["rollout"]["keys"]) == (given, ["state", "top_k", "label_map"])
-    subscriber.wait_for("front/frame", lambda m: len(m.json["top"]) == 1)
-    assert len(first["top"]) == 3
+    subscriber.wait_for("front/frame", lambda m: len(m.json["labels"]) == 1)
+    assert len(first["labels"]) == 3
     send_command(broker.port, "test", "restart")
     again = state(subscriber, "done", "one", boot=info["boot"])
     assert again["rollout"]["values"] == given
@@ -253,7 +253,7 @@ def test_values_are_used_at_once_and_after_a_restart_until_they_are_given_back(
         assert said["rollout"]["values"] == given
     assert values({}, "back", "done")["rollout"]["values"] == {}
     frames = len(subscriber.on("front/frame"))
-    assert len(subscriber.wait("front/frame", frames + 2)[-1].json["top"]) == 3
+    assert len(subscriber.wait("front/frame", frames + 2)[-1].json["labels"]) == 3
     assert daemon.process.poll() is None
     mine = [m.json for m in subscriber.on("front/frame") if m.json["boot"] == again["boot"]]
     assert_every_frame_accounted_for(mine)
