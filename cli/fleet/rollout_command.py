@@ -61,7 +61,7 @@ def rollout(model_name: str, url: str | None, how: How) -> None:
     _carry(how, Journal(id=_name(model.sha256[:8]), model=model, file=str(place)), content)
 
 
-@click.command("set", short_help="Give devices config values, stage by stage, and halt where one is refused.")
+@click.command("set", short_help="Give devices config values, stage by stage; halt where one fails.")
 @click.argument("words", metavar="KEY=VALUE...", nargs=-1)
 @click.option("--unset", multiple=True, metavar="KEY", help="Take what the config file says again; may be repeated.")
 @in_stages
