@@ -78,6 +78,8 @@ def kind_of(schema: dict[str, Any], parts: dict[str, Any]) -> str:
     """A field's type in plain text; a record is linked. parts: `$defs` of the whole schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
+        if not parts[name]:
+            return "any value"
         return kind_of(parts[name], parts) if "enum" in parts[name] else f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
         return " or ".join(kind_of(each, parts) for each in schema["anyOf"])
@@ -87,7 +89,8 @@ def kind_of(schema: dict[str, Any], parts: dict[str, Any]) -> str:
         case "array":
             return _list_of(schema, parts)
         case "object":
-            return f"{kind_of(schema['additionalProperties'], parts)} by name"
+            named = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
+            return f"{kind_of(named[0], parts)} by name"
         case "string" if schema.get("format") == "date-time":
             return "time"
         case kind:

@@ -242,7 +242,7 @@ def test_values_are_used_at_once_and_after_a_restart_until_they_are_given_back(
         [
             ({"top_k": 0}, "top_k: found 0, expected at least 1"),
             ({"state.enter_score": "high"}, "state.enter_score: found the text 'high', expected a number"),
-            ({"state.enter": 1}, "state.enter: found an unknown key, expected"),
+            ({"state.least": 1}, "state.least: found an unknown key, expected"),
             ({"state.leave_score": 0.9}, "`leave_score` (0.9) no greater than `enter_score` (0.6)"),
             ({"label_map": {"purple": "x"}}, "label_map.purple: found the label 'purple', which"),
             ({"mqtt.host": "there"}, "mqtt.host: found a value for it, expected only keys of `swap.rollout_keys`"),
