@@ -91,7 +91,7 @@ def measure(
         if turns.busy is not None:
             stack.enter_context(_neighbour(turns.busy))
         processes = {
-            name: stack.enter_context(_started(kind, file, threads, cores)) for name, (kind, file) in files.items()
+            name: stack.enter_context(started(kind, file, threads, cores)) for name, (kind, file) in files.items()
         }
         times = {name: Times() for name in processes}
         number, begin = 0, time.monotonic()
@@ -142,7 +142,7 @@ def table(title: str, found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 @contextmanager
-def _started(kind: str, file: Path, threads: int, cores: str) -> Iterator[Process]:
+def started(kind: str, file: Path, threads: int, cores: str) -> Iterator[Process]:
     """A runtime's process, ended with the block."""
     command = [sys.executable, "-m", "benchmarks.runtime_process", kind, str(file), str(threads), cores]
     process = subprocess.Popen(

@@ -38,8 +38,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.networks import started
 from benchmarks.result_file import write_json, write_markdown
+from benchmarks.runtime_turns import started
 from edgemeta.cli.options import load_model
 from edgemeta.model.address import Address
 from edgemeta.model.float_file import load_float_model
