@@ -32,7 +32,7 @@ def started(side: int, labels: tuple[str, ...] = LABELS, name: str = DEFAULT) ->
     none = np.zeros(0, np.int64)
     known = np.ones(len(labels), np.bool_)
     read = [ReadPicture(each, np.zeros((0, 4), np.float32), none, none > 0, known) for each in pictures(4, side)]
-    network = grid_network(GridDesign((side, side)), labels)
+    network = grid_network(GridDesign((side, side)), labels)  # computes images of any shape
     load_start(network, name, ReadPictures(labels, tuple(read)))
     return network
 
@@ -44,7 +44,9 @@ def outputs(network: TorchNetwork, x: NDArray[np.uint8]) -> list[NDArray[np.floa
 
 
 def test_it_begins_with_what_the_integers_compute() -> None:
-    model, x = load(find(DEFAULT)), pictures(1, 320, 2)
+    model = load(find(DEFAULT))
+    height, width, _ = model.input.shape
+    x = pictures(1, width, 2)[:, :height]
     image = model.preprocessing.table[np.arange(3) % len(model.preprocessing.table), x[0]]
     for name, ours, theirs in zip(
         model.outputs, outputs(started(320).eval(), x), run(model, image[np.newaxis]), strict=True
