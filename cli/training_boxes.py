@@ -28,15 +28,15 @@ class ImageSize(click.ParamType[tuple[int, int]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         """Give height and width."""
-        height, _, width = str(value).partition("x")
-        return self.sides(height, param, ctx), self.sides(width or height, param, ctx)
+        height, by, width = str(value).partition("x")
+        return self.sides(height, param, ctx), self.sides(width if by else height, param, ctx)
 
 
 def side_of(size: tuple[int, int] | None) -> int | None:
     """The side of a square. Raises UsageError for another size."""
-    if size is None or size[0] == size[1]:
-        return None if size is None else size[0]
-    raise click.UsageError(f"--size is {size[0]}x{size[1]}, expected one number for a classification")
+    if size is not None and size[0] != size[1]:
+        raise click.UsageError(f"--size is {size[0]}x{size[1]}, expected one number for a classification")
+    return None if size is None else size[0]
 
 
 def box_options(command: F) -> F:

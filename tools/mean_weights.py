@@ -2,9 +2,8 @@
 
     python -m tools.mean_weights FIRST SECOND --out FLOAT
 
-SECOND is a training that started from FIRST. Filters, biases and moments of batch norms are averaged; the name, task
-and preprocessing are those of SECOND, whose provenance gains the digests of both and
-loses what was measured.
+SECOND is a training that started from FIRST. Filters, biases and moments of batch norms are averaged; name, task and
+preprocessing are those of SECOND, whose provenance gains the digests of both and loses what was measured.
 """
 
 import argparse

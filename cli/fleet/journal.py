@@ -24,12 +24,10 @@ from edgemeta.model.errors import EdgemetaError
 class Journal(BaseModel):
     """One rollout: of a model, or of values of config keys; unset: keys whose values are those of the config again.
 
-    stages: the devices that each adds. before: the order that each device had, None for none.
-
-    given: former models that this rollout has put at the broker, in parts, for devices that have lost them.
-    stage: the one that runs, from 0. state: going; undoing: the devices are given their order before; done, undone: the
-    end. reason: why it is undone. file: the model's path. most_failed: failed devices of a stage that do not halt it.
-    timeout, settle: seconds.
+    stages: the devices that each adds. before: the order that each device had, None for none. given: former models that
+    this rollout has put at the broker, in parts, for devices that have lost them. stage: the one that runs, from 0.
+    state: going; undoing: the devices are given their order before; done, undone: the end. reason: why it is undone.
+    file: the model's path. most_failed: failed devices of a stage that do not halt it. timeout, settle: seconds.
     """
 
     model_config = ConfigDict(extra="forbid")

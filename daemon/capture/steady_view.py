@@ -86,8 +86,8 @@ class SteadyView:
 def view_of(pixels: Pixels) -> NDArray[np.float32]:
     """Return the edges of a picture, float32 [2, ROWS, COLUMNS]: across and down, each -1 to 1."""
     height, width = pixels.shape[:2]
-    down, across = max(1, height // (ROWS * READ_PER_SIDE)), max(1, width // (COLUMNS * READ_PER_SIDE))
-    cells = cv2.resize(luma_of(pixels, down, across), (COLUMNS, ROWS), interpolation=cv2.INTER_AREA)
+    steps = max(1, height // (ROWS * READ_PER_SIDE)), max(1, width // (COLUMNS * READ_PER_SIDE))
+    cells = cv2.resize(luma_of(pixels, *steps), (COLUMNS, ROWS), interpolation=cv2.INTER_AREA)
     across, down = cv2.Sobel(cells, cv2.CV_32F, 1, 0), cv2.Sobel(cells, cv2.CV_32F, 0, 1)
     return np.asarray(np.stack((across, down)) / (np.hypot(across, down) + SOFT), np.float32)
 

@@ -66,6 +66,7 @@ def test_own_pictures_become_a_model_that_finds_things(
         (("--task", "detection", "--network", "vgg16"), "--network is for a classification"),
         (("--task", "detection", "--size", "100"), "--size is 100, expected a multiple of 32"),
         (("--task", "detection", "--size", "64x100"), "--size is 100, expected a multiple of 32"),
+        (("--size", "64x"), "'' is not a valid integer"),
         (("--size", "64x96"), "--size is 64x96, expected one number for a classification"),
         (("--device", "cuda"), "--device is for --task detection"),
         (("--without", "street"), "--without is for --task detection"),

@@ -128,6 +128,7 @@ def train_boxes(
 
 
 def _size(wishes: BoxWishes) -> tuple[int, int]:
+    """Height and width of the input: those wanted, or of the network to start from, or the design's own."""
     from edgemeta.toolchain.train.boxes.network import STRIDES, GridDesign
     from edgemeta.toolchain.train.boxes.start import read_start
 
