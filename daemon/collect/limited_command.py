@@ -23,6 +23,9 @@ MOST_OUTPUT = 1_000_000
 PYTHON, OWN_VARIABLES = own_python()
 EDGEMETA = (*PYTHON, "-c", "from edgemeta.cli.main import main; main()")
 
+BACKGROUND, WAITED_FOR = 10, 5
+"""Niceness of what may take its time, and of what somebody waits for. At 19 a process gets a seventieth of a busy core,
+so on a machine that is too slow for its cameras it would never end; at 10 it gets a tenth."""
 SERVICE_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Variables that are for the service itself."""
 
@@ -42,7 +45,7 @@ class Limits:
     timeout_key: str
     max_memory_mb: int
     max_memory_key: str
-    niceness: int = 19
+    niceness: int = BACKGROUND
 
 
 def run_limited(

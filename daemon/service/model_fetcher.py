@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgemeta.daemon.collect.limited_command import EDGEMETA, LimitedCommandError, Limits, run_limited
+from edgemeta.daemon.collect.limited_command import EDGEMETA, WAITED_FOR, LimitedCommandError, Limits, run_limited
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.data_folder import data_folder, make_folder
 from edgemeta.daemon.runtime.threads import guarded_thread
@@ -114,7 +114,8 @@ class ModelFetcher:
         make_folder(folder)
         file = folder / f"{name}.safetensors"
         command = (*self._command, "model", "get", name, "--out", str(file), "--progress", "--json")
-        limits = Limits(config.swap.update_timeout, "`swap.update_timeout`", MAX_MEMORY_MB, "the limit in megabytes")
+        timeout = config.swap.update_timeout
+        limits = Limits(timeout, "`swap.update_timeout`", MAX_MEMORY_MB, "the limit in megabytes", WAITED_FOR)
         cache = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(folder)}
         try:
             result = run_limited(command, limits, self._cancelled, _Told(self, name).hear, cache)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from edgemeta.daemon.collect.limited_command import PYTHON, Limits, run_limited
+from edgemeta.daemon.collect.limited_command import PYTHON, WAITED_FOR, Limits, run_limited
 from edgemeta.daemon.config.config import Config
 from edgemeta.daemon.config.error_text import reason_of
 from edgemeta.daemon.config.loader import ConfigFile
@@ -31,7 +31,7 @@ AGAIN_AFTER = 2.0
 """Seconds until a swap is begun again that a newer change has cancelled."""
 TELLS_EVERY = 10
 """Percent between two reports of how much is fetched."""
-MAX_MEMORY_MB, NICENESS = 256, 5
+MAX_MEMORY_MB = 256
 """Of the process that downloads."""
 NO_CAMERA = "every camera has a model of its own, expected one that uses the device's"
 
@@ -209,7 +209,7 @@ class Rollouts:
     def _download(self, model: WantedModel, address: str, timeout: float, hear: Callable[[str], None]) -> bytes:
         part = self._store.part_of(model)
         command = (*PYTHON, "-m", "edgemeta.model.http_file", address, str(model.size), str(part))
-        limits = Limits(timeout, "`swap.update_timeout`", MAX_MEMORY_MB, "the limit in megabytes", niceness=NICENESS)
+        limits = Limits(timeout, "`swap.update_timeout`", MAX_MEMORY_MB, "the limit in megabytes", WAITED_FOR)
         run_limited(command, limits, self._cancelled, hear)
         content = part.read_bytes()
         part.unlink()

@@ -66,7 +66,7 @@ def test_the_command_gets_the_folder_and_its_limits(
         *(str(tmp_path / "collected" / "front"), "--out", str(last.file), "--name", "front-1"),
         *("--json", "--backbone", "resnet8-cifar10"),
     ]
-    assert result == {"accuracy": 0.975, "nice": 19, "notify": False, "limit": 300_000_000, "oom": "1000\n"}
+    assert result == {"accuracy": 0.975, "nice": 10, "notify": False, "limit": 300_000_000, "oom": "1000\n"}
 
 
 @pytest.mark.parametrize(
