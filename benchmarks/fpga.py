@@ -51,6 +51,7 @@ from edgemeta.kernels.fpga.generate.foldings import (
     conv_features,
     predicted_lut,
 )
+from edgemeta.kernels.fpga.generate.lines import fitting
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
 from edgemeta.kernels.fpga.report import fpga_report
 from edgemeta.kernels.fpga.simulate.board import DIVIDER, SimulatedBoard
@@ -113,6 +114,7 @@ def main() -> None:
     if options.command == "cells":
         count_cells(network, options.cycles, options.flatten)
     elif options.command == "route":
+        network = fitting(network, BOARDS[options.target].target)
         place_and_route(network, options.folder, options.target, options.mhz, options.seed)
     else:
         (run_images if options.command == "images" else run_serial)(network, options.data, options.images)

@@ -9,6 +9,7 @@ from edgemeta.cli.options import json_of, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.fpga.generate.build import TARGETS, write_build
 from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted
+from edgemeta.kernels.fpga.generate.lines import fitting
 from edgemeta.kernels.fpga.generate.network import FpgaError
 from edgemeta.kernels.fpga.report import fpga_report
 from edgemeta.kernels.fpga.synthesize.boards import BOARDS, DEFAULT_BAUD, DEFAULT_MHZ
@@ -80,12 +81,13 @@ def build(
         missing = missing_router()
         if missing is not None:
             raise FpgaError(missing)
-        board = choose_foldings(model, cycles or BOARDS[target].cycles, constant=constant)
-        write_build(board, BOARDS[target].target, out)
+        device = BOARDS[target]
+        board = fitting(choose_foldings(model, cycles or device.cycles, constant=constant), device.target)
+        write_build(board, device.target, out)
         route = make_bitstream(board, target, out, mhz, seed, lambda text: click.echo(f"{text} …", err=True), baud)
         report(as_json, route.as_json(), [*route.lines(), f"{out / BITSTREAM}: for openFPGALoader"])
         return
-    network = choose_foldings(model, cycles, constant=constant)
+    network = fitting(choose_foldings(model, cycles, constant=constant), TARGETS[target])
     write_build(network, TARGETS[target], out)
     costs = predicted(network)
     lut, bram36 = sum(cost for cost, _ in costs.values()), sum(blocks for _, blocks in costs.values())

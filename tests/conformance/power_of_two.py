@@ -27,8 +27,8 @@ from edgemeta.model.prove import prove
 from edgemeta.model.tasks import Classification
 from edgemeta.model.weights import FixedWeights, PowerOfTwoWeights, Weights
 
-Form = Literal["tables", "table", "clamp", "clamps"]
-"""Requantization: a shift and table per channel, one for all, a shift and clamp for all, or per channel."""
+Form = Literal["tables", "lines", "table", "clamp", "clamps"]
+"""Requantization: a shift and table per channel (lines: each one), one for all, a shift and clamp, or one each."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class PowerOfTwoBuilder:
         return layer.name
 
     def _requantize(self, form: Form, shift: int, output: TensorType) -> Requantize:
-        channels = output.shape[2] if form in ("tables", "clamps") else 1
+        channels = output.shape[2] if form in ("tables", "lines", "clamps") else 1
         shifts = (shift + self.rng.integers(0, 2, channels)).astype(np.uint8)
         if form in ("clamp", "clamps"):
             multiplier = (1 << self.rng.integers(0, 3, channels)).astype(np.int32)
@@ -157,11 +157,11 @@ class PowerOfTwoBuilder:
         return ShiftTable(shifts, self._table(channels, output))
 
     def _table(self, channels: int, output: TensorType) -> NDArray[np.int8] | NDArray[np.uint8]:
-        """ReLU behind a gain and an offset of each channel; every fourth one is random."""
+        """ReLU behind a gain and an offset of each channel; of "tables" every fourth one is random."""
         t = np.arange(-128, 128)
         gain, offset = self.rng.uniform(0.5, 2, (channels, 1)), self.rng.uniform(-20, 20, (channels, 1))
         table = np.clip(np.floor(t * gain + offset + 0.5) + output.zero_point, output.zero_point, output.hi)
-        for channel in range(3, channels, 4):
+        for channel in range(3, channels if self.form == "tables" else 0, 4):
             table[channel] = self.rng.integers(output.lo, output.hi + 1, 256)
         entries: NDArray[np.int8] | NDArray[np.uint8] = table.astype(output.dtype)
         return entries

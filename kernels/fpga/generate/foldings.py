@@ -31,6 +31,8 @@ FACTORS: Mapping[str, float] = {
 
 _ADD, _CLAMP = 40, 10
 _POOL = {"WIDTH": 6.0, "engine": 70.0}
+_LINE = 12.0
+"""For each bit of a line's factor, and 4: what a requantization by lines takes beyond one by tables."""
 
 
 def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool = False) -> Network:
@@ -90,7 +92,8 @@ def conv_features(engine: Engine) -> dict[str, float]:
     distributed = 0.0
     for memory in engine.memories:
         style = "distributed" if memory.suffix == "start" else engine.parameters["WEIGHT_STYLE"]
-        if style == "distributed" and memory.suffix != "table":
+        is_lut_ram = style == "distributed" and memory.suffix != "table"
+        if is_lut_ram or ("LINE_A" in p and memory.suffix == "table"):
             distributed += memory.width * math.ceil(len(memory.words) / 32)
     if engine.parameters["LINE_STYLE"] == "distributed":
         words = p["W"] * p["C"]
@@ -112,11 +115,12 @@ def conv_features(engine: Engine) -> dict[str, float]:
 
 def predicted_lut(engine: Engine) -> int:
     """LUTs of an engine."""
+    line = _LINE * (int(engine.parameters["LINE_A"]) + 4) if "LINE_A" in engine.parameters else 0.0
     match engine.module:
         case "edgemeta_conv":
-            return round(sum(FACTORS[name] * value for name, value in conv_features(engine).items()))
+            return round(sum(FACTORS[name] * value for name, value in conv_features(engine).items()) + line)
         case "edgemeta_pool":
-            return round(_POOL["WIDTH"] * int(engine.parameters["WIDTH"]) + _POOL["engine"])
+            return round(_POOL["WIDTH"] * int(engine.parameters["WIDTH"]) + _POOL["engine"] + line)
         case "edgemeta_add":
             return _ADD
         case _:

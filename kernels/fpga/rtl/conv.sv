@@ -5,7 +5,7 @@
 // weight is a sum of TERMS powers of two, 1 for power-of-two weights), then chunks. Memories, a word for each clock:
 //   FILE_weights.mem     STEPS words of K * K * C / FOLDS codes
 //   FILE_start.mem       OUT_C words of {shift (5 bits, where SHIFTS), start value (WIDTH bits)}
-//   FILE_table.mem       tables of the channels, 256 bytes each
+//   FILE_table.mem       tables of the channels, 256 bytes each, or a line each (requantize.sv)
 // They have the numbers NUMBER, NUMBER + 1, NUMBER + 2 for loading.
 // A result is started only when the output FIFO has room for it: the pipeline never stops.
 `default_nettype none
@@ -34,6 +34,9 @@ module edgemeta_conv #(
     parameter integer TABLES = 1,         // tables
     parameter integer LO = -128,
     parameter integer HI = 127,
+    parameter integer LINE_A = 1,
+    parameter integer LINE_B = 1,
+    parameter integer LINE_SHIFT = 0,
     parameter LINE_STYLE = "block",
     parameter WINDOW_STYLE = "registers",
     parameter WEIGHT_STYLE = "block",
@@ -178,14 +181,13 @@ module edgemeta_conv #(
     );
 
     // ---- accumulate, requantize ----
-    reg result_valid, shifted_valid, table_valid, out_written;
+    localparam integer BEHIND = MODE == 3 ? 6 : 3;      // LATENCY of requantize.sv
+    reg [BEHIND:0] result_valid;                        // [i]: i clocks after the accumulator is complete
     reg [GROUPW-1:0] result_group;
     wire [OUT-1:0] results;
     always @(posedge clk) begin
-        if (rst) {result_valid, shifted_valid, table_valid, out_written} <= 4'b0000;
-        else
-            {result_valid, shifted_valid, table_valid, out_written} <=
-                {sum_valid && sum_last, result_valid, shifted_valid, table_valid};
+        if (rst) result_valid <= 0;
+        else result_valid <= {result_valid[BEHIND-1:0], sum_valid && sum_last};
         result_group <= sum_group;
     end
 
@@ -220,15 +222,17 @@ module edgemeta_conv #(
 
     edgemeta_requantize #(
         .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
+        .LINE_A(LINE_A), .LINE_B(LINE_B), .LINE_SHIFT(LINE_SHIFT),
         .STYLE(TABLE_STYLE), .FILE({FILE, "_table.mem"}), .NUMBER(NUMBER + 2)
     ) requantize (
         .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row), .y(results),
-        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word[7:0])
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row),
+        .load_word(load_word[(MODE == 3 ? LINE_A + LINE_B : 8)-1:0])
     );
 
     wire unused_ready;
     edgemeta_fifo #(.WIDTH(OUT), .DEPTH(ROOM), .STYLE("distributed")) out_fifo (
-        .clk(clk), .rst(rst), .in_data(results), .in_valid(out_written), .in_ready(unused_ready),
+        .clk(clk), .rst(rst), .in_data(results), .in_valid(result_valid[BEHIND]), .in_ready(unused_ready),
         .out_data(out_data), .out_valid(out_valid), .out_ready(out_ready)
     );
 

@@ -1,7 +1,7 @@
 // Global average pool: sums the PIXELS of each of C channels, then requantizes, which includes the division.
 //
 // One input integer per clock. FILE_start.mem: C words {shift (5 bits, where SHIFTS), start value (WIDTH bits)};
-// FILE_table.mem: tables. The memories' numbers for loading are NUMBER and NUMBER + 1.
+// FILE_table.mem: tables or lines. The memories' numbers for loading are NUMBER and NUMBER + 1.
 `default_nettype none
 
 module edgemeta_pool #(
@@ -15,6 +15,9 @@ module edgemeta_pool #(
     parameter integer TABLES = 1,
     parameter integer LO = -128,
     parameter integer HI = 127,
+    parameter integer LINE_A = 1,
+    parameter integer LINE_B = 1,
+    parameter integer LINE_SHIFT = 0,
     parameter TABLE_STYLE = "block",
     parameter FILE = "",
     parameter integer NUMBER = 0,
@@ -70,6 +73,7 @@ module edgemeta_pool #(
     end
 
     // ---- one clock behind: the start value is there; the channel's sum is read, added to and written ----
+    localparam integer BEHIND = MODE == 3 ? 6 : 3;       // LATENCY of requantize.sv
     reg [7:0] x;
     reg valid, x_first, x_last;
     reg [CW-1:0] x_channel;
@@ -84,7 +88,7 @@ module edgemeta_pool #(
     wire signed [WIDTH-1:0] wide = {{(WIDTH-8){SIGNED != 0 && x[7]}}, x};
     wire signed [WIDTH-1:0] sum = (x_first ? start_word[WIDTH-1:0] : sums[x_channel]) + wide;
 
-    reg result_valid, shifted_valid, table_valid, out_written;
+    reg [BEHIND:0] result_valid;            // [i]: i clocks after the accumulator is complete
     reg signed [WIDTH-1:0] accumulator;
     wire [4:0] shift;
     reg [CW-1:0] result_channel;
@@ -96,10 +100,8 @@ module edgemeta_pool #(
         if (valid) sums[x_channel] <= sum;
         accumulator <= sum;
         result_channel <= x_channel;
-        if (rst) {valid, result_valid, shifted_valid, table_valid, out_written} <= 5'b00000;
-        else
-            {valid, result_valid, shifted_valid, table_valid, out_written} <=
-                {take, valid && x_last, result_valid, shifted_valid, table_valid};
+        if (rst) {valid, result_valid} <= 0;
+        else {valid, result_valid} <= {take, result_valid[BEHIND-1:0], valid && x_last};
     end
     generate
         if (SHIFTS != 0) begin : own_shift
@@ -122,15 +124,17 @@ module edgemeta_pool #(
     endgenerate
     edgemeta_requantize #(
         .MODE(MODE), .WIDTH(WIDTH), .SHIFTS(SHIFTS), .SHIFT(SHIFT), .ROWS(TABLES), .LO(LO), .HI(HI),
+        .LINE_A(LINE_A), .LINE_B(LINE_B), .LINE_SHIFT(LINE_SHIFT),
         .STYLE(TABLE_STYLE), .FILE({FILE, "_table.mem"}), .NUMBER(NUMBER + 1)
     ) requantize (
         .clk(clk), .accumulator(accumulator), .shift(shift), .row(table_row), .y(result),
-        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word[7:0])
+        .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row),
+        .load_word(load_word[(MODE == 3 ? LINE_A + LINE_B : 8)-1:0])
     );
 
     wire unused_ready;
     edgemeta_fifo #(.WIDTH(8), .DEPTH(ROOM), .STYLE("distributed")) out_fifo (
-        .clk(clk), .rst(rst), .in_data(result), .in_valid(out_written), .in_ready(unused_ready),
+        .clk(clk), .rst(rst), .in_data(result), .in_valid(result_valid[BEHIND]), .in_ready(unused_ready),
         .out_data(out_data), .out_valid(out_valid), .out_ready(out_ready)
     );
 

@@ -2,7 +2,9 @@
 //
 // The rounding half (and for a clamp the output's zero point) is part of the start value of the accumulator, so
 // round(v, s) is a plain arithmetic shift here. MODE 0: the accumulator itself, 32 bits. MODE 1: t = clamp(acc >>
-// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). Latency: always 3.
+// shift, -128, 127), y = table[row][t + 128]. MODE 2: y = clamp(acc >> shift, LO, HI). MODE 3: as 1 for tables that are
+// lines, y = clamp(a * (t + 128) + b >> LINE_SHIFT, LO, HI), whose {b, a} are a word of LINE_B + LINE_A bits for each
+// table, b signed: a few hundred LUTs instead of block RAM. The product is a sum of shifted copies of a.
 // A value lies within int8 if its upper bits equal its sign.
 `default_nettype none
 
@@ -14,12 +16,17 @@ module edgemeta_requantize #(
     parameter integer ROWS = 1,          // tables
     parameter integer LO = -128,
     parameter integer HI = 127,
+    parameter integer LINE_A = 1,        // bits
+    parameter integer LINE_B = 1,
+    parameter integer LINE_SHIFT = 0,
     parameter STYLE = "block",
     parameter FILE = "",
     parameter integer NUMBER = 0,
     // derived
     parameter integer OUT = MODE == 0 ? 32 : 8,
-    parameter integer ROWW = ROWS > 1 ? $clog2(ROWS) : 1
+    parameter integer ROWW = ROWS > 1 ? $clog2(ROWS) : 1,
+    parameter integer WORD = MODE == 3 ? LINE_B + LINE_A : 8,
+    parameter integer LATENCY = MODE == 3 ? 6 : 3
 ) (
     input  wire                    clk,
     input  wire signed [WIDTH-1:0] accumulator,
@@ -29,7 +36,7 @@ module edgemeta_requantize #(
     input  wire                    load_valid,
     input  wire [15:0]             load_memory,
     input  wire [15:0]             load_row,
-    input  wire [7:0]              load_word
+    input  wire [WORD-1:0]         load_word
 );
 
     localparam integer WIDE = WIDTH > 32 ? WIDTH : 32;
@@ -50,7 +57,7 @@ module edgemeta_requantize #(
             reg [7:0] t;
             wire signed [WIDE-1:0] wide = shifted;
             wire fits = &wide[WIDE-1:7] || !(|wide[WIDE-1:7]);
-            if (MODE == 1) begin : saturate
+            if (MODE != 2) begin : saturate
                 always @(posedge clk) t <= fits ? wide[7:0] : {wide[WIDE-1], {7{!wide[WIDE-1]}}};
             end else begin : limit
                 always @(posedge clk) t <= wide < LO ? LO[7:0] : wide > HI ? HI[7:0] : wide[7:0];
@@ -74,6 +81,35 @@ module edgemeta_requantize #(
                     .clk(clk), .address(entry), .data(y),
                     .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)
                 );
+            end else if (MODE == 3) begin : line
+                localparam integer TERM = LINE_A + 8 > LINE_B ? LINE_A + 8 : LINE_B;
+                wire [WORD-1:0] read;
+                reg [WORD-1:0] line_of;
+                edgemeta_memory #(
+                    .WIDTH(WORD), .DEPTH(ROWS), .STYLE(STYLE), .FILE(FILE), .NUMBER(NUMBER)
+                ) lines (
+                    .clk(clk), .address(row), .data(read),
+                    .load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)
+                );
+                always @(posedge clk) line_of <= read;
+                wire [TERM-1:0] a = line_of[LINE_A-1:0];
+                wire signed [LINE_B-1:0] b = line_of[WORD-1:LINE_A];
+                wire signed [TERM-1:0] wide_b = b;
+                wire [7:0] entry = {~t[7], t[6:0]};
+                wire [9*TERM-1:0] terms;
+                genvar i;
+                for (i = 0; i < 8; i = i + 1) begin : products
+                    assign terms[i*TERM +: TERM] = entry[i] ? a << i : {TERM{1'b0}};
+                end
+                assign terms[8*TERM +: TERM] = wide_b;
+                wire signed [TERM+1:0] sum;
+                edgemeta_adder_tree #(.COUNT(9), .PRODUCT(TERM), .WIDTH(TERM + 2)) tree (
+                    .clk(clk), .products(terms), .sum(sum)
+                );
+                wire signed [TERM+1:0] y_wide = sum >>> LINE_SHIFT;
+                reg [7:0] out;
+                always @(posedge clk) out <= y_wide < LO ? LO[7:0] : y_wide > HI ? HI[7:0] : y_wide[7:0];
+                assign y = out;
             end else begin : clamp
                 reg [7:0] out;
                 always @(posedge clk) out <= t;

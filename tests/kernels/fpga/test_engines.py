@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgemeta.kernels.fpga.generate.lines import LINE, with_lines
 from edgemeta.kernels.fpga.generate.network import plan_network
 from edgemeta.kernels.fpga.generate.verilog import memory_files, network_source, rtl_sources
 from edgemeta.model import reference
@@ -99,6 +100,9 @@ CASES: dict[str, Callable[[], tuple[Model, dict[str, int]]]] = {
     "lut-ram-1x1-stride-2": lambda: conv((5, 5, 10), 3, 1, 2, 10, "clamp"),
     "lut-ram-one-column": lambda: conv((5, 1, 8), 2, 3, 1, 8),
     "lut-ram-dense": lambda: dense("tables", 0, True, 12),
+    "lines": lambda: conv((4, 4, 3), 5, 3, 1, 1, "lines"),
+    "lines-lut-ram-unsigned": lambda: conv((4, 4, 8), 5, 3, 2, 8, "lines", kind={"signed": False, "zero_point": 7}),
+    "lines-pool": lambda: pool("lines"),
     "dense": lambda: dense("tables", 0, True),
     "dense-fixed": lambda: dense("table", 8, False),
     "pool-tables": lambda: pool("tables"),
@@ -148,6 +152,9 @@ def simulate(folder: Path, top: str, words: NDArray[Any], expected: NDArray[Any]
 def test_engine(name: str, tmp_path: Path) -> None:
     model, foldings = CASES[name]()
     network = plan_network(model, foldings)
+    if name.startswith("lines"):
+        network = with_lines(network)
+        assert network.engines[0].parameters["MODE"] == LINE
     sources = {**rtl_sources(), "network.sv": network_source(network, str(tmp_path)), **memory_files(network)}
     for file, text in sources.items():
         (tmp_path / file).write_text(text)
