@@ -1,11 +1,13 @@
 """Options of `quantize` for its scheme `incremental`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from edgemeta.model.file import load
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.incremental.command import IncrementalScheme
 from edgemeta.toolchain.incremental.freezing import RULES, Rule
 from edgemeta.toolchain.incremental.settings import BITS, IncrementalSettings
@@ -41,6 +43,9 @@ _OPTIONS = (
         default=str(_DEFAULT.bits),
         show_default=True,
         help="Incremental: bits of a weight.",
+    ),
+    click.option(
+        "--widths", type=_path, metavar="FILE", help="Incremental: bits by layer, from `best.safetensors` of a search."
     ),
     click.option(
         "--shares",
@@ -116,6 +121,7 @@ def incremental_of(
     fresh: bool,
     threads: int | None,
     bits: str,
+    widths: Path | None,
     rule: Rule,
     exponents: ExponentChoice,
     calibration: Calibration | None,
@@ -123,10 +129,20 @@ def incremental_of(
 ) -> IncrementalScheme | None:
     """What the options say, for scheme incremental. Raises click.UsageError for missing or superfluous paths."""
     if scheme != "incremental":
-        if train is not None or folder is not None or alternates is not None:
-            raise click.UsageError("--train, --folder and --alternates are for --scheme incremental")
+        if any(each is not None for each in (train, folder, alternates, widths)):
+            raise click.UsageError("--train, --folder, --alternates and --widths are for --scheme incremental")
         return None
     if train is None or folder is None:
         raise click.UsageError("--scheme incremental needs --train and --folder")
-    chosen = IncrementalSettings(bits=int(bits), rule=rule, exponents=exponents, **settings)
+    found = {} if widths is None else _searched(widths)
+    chosen = IncrementalSettings(bits=int(bits), widths=found, rule=rule, exponents=exponents, **settings)
     return IncrementalScheme(train, folder, chosen, alternates, fresh, threads, calibration)
+
+
+def _searched(path: Path) -> Mapping[str, int]:
+    """Bits of the weights of each layer of a network that a search found. Raises QuantizeError."""
+    found = load(path).provenance
+    widths = found.get("weights")
+    if found.get("scheme") != "power-of-two" or not isinstance(widths, dict):
+        raise QuantizeError(f"{path}: was made by scheme {found.get('scheme')}, expected a search with power-of-two")
+    return widths

@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,6 +74,11 @@ def read_container(data: bytes) -> tuple[Entries, dict[str, str]]:
     header = parse_json(data[_LENGTH.size : _LENGTH.size + length], "the header")
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
     return entries, metadata
+
+
+def as_imported(path: Path) -> str:
+    """The end of a sentence on a file that is no model: what to do with one of another runtime; else empty."""
+    return "; `edgemeta import` reads such files" if path.suffix.lower() in (".onnx", ".tflite") else ""
 
 
 def read_tensors(entries: Entries) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgemeta.model import checksum
 from edgemeta.model.atomic_write import write_atomically
-from edgemeta.model.container import parse_json, read_container, read_tensors, write_container
+from edgemeta.model.container import as_imported, parse_json, read_container, read_tensors, write_container
 from edgemeta.model.document import from_document, to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Model
@@ -88,7 +88,7 @@ def parse(data: bytes, source: Path) -> Model:
     try:
         return decode(data)
     except ModelError as error:
-        raise ModelError(f"{source}: {error}") from None
+        raise ModelError(f"{source}: {error}{as_imported(source)}") from None
 
 
 def _require_size(size: int) -> None:

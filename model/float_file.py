@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from edgemeta.model.atomic_write import atomic_file
+from edgemeta.model.container import as_imported
 from edgemeta.model.document import hints_of, read_value, task_from_document, task_to_document
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import Align, Crop, FloatModel
@@ -172,13 +173,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
         if size > MAX_BYTES:
             raise ModelError(f"{path}: has {size} bytes, expected at most {MAX_BYTES}")
         with safe_open(path, framework="np") as file:
-            text = (file.metadata() or {}).get("edgemeta")
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())
-        raise ModelError(f"{path}: not a complete safetensors file ({reason})") from error
+        raise ModelError(f"{path}: not a complete safetensors file ({reason}){as_imported(path)}") from error
+    if metadata.get("format") == "edgemeta":
+        raise ModelError(f"{path}: is an integer model, expected a float model")
+    text = metadata.get("edgemeta")
     if text is None:
         raise ModelError(f"{path}: has no edgemeta header, expected a float model of this program")
     try:

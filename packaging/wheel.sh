@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 machine=$1
 if [ "$machine" != "$(uname -m)" ]; then
-  toolchain=packaging/$machine.cmake
+  toolchain=packaging/${machine%l}.cmake
   [ -f "$toolchain" ] || { echo "wheel: no $toolchain: a wheel for $machine is built on such a machine only" >&2; exit 1; }
   compiler=$(sed -n 's/^set(CMAKE_CXX_COMPILER \(.*\))/\1/p' "$toolchain")
   command -v "$compiler" >/dev/null || { echo "wheel: $compiler is missing (Debian package g++-${compiler%-g++})" >&2; exit 1; }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from edgemeta.model.file import load
+from edgemeta.model.zoo import find
 
 pytest.importorskip("torch", reason="torch is not installed: pip install edgemeta[train]")
 
@@ -84,7 +85,11 @@ def test_a_killed_run_continues_with_the_same_bits(
     ("options", "sentence"),
     [
         (["--scheme", "incremental"], "--scheme incremental needs --train and --folder"),
-        (["--scheme", "paper", "--train", "x.npz"], "--train, --folder and --alternates are for --scheme incremental"),
+        (["--scheme", "paper", "--widths", "x"], "--alternates and --widths are for --scheme incremental"),
+        (
+            ["--scheme", "incremental", "--train", "x", "--folder", "y", "--widths", find("resnet8-cifar10")],
+            "resnet8-cifar10.safetensors: was made by scheme auto, expected a search with power-of-two",
+        ),
         (["--scheme", "incremental", "--shares", "0.5;1"], "expected numbers with commas between them"),
         (
             ["--scheme", "incremental", "--shares", "0.7,0.2", "--train", "x", "--folder", "y"],

@@ -14,12 +14,13 @@ from safetensors import safe_open
 from safetensors.numpy import save, save_file
 
 from edgemeta.model.errors import ModelError
-from edgemeta.model.file import decode
+from edgemeta.model.file import decode, load
 from edgemeta.model.float_file import is_float_model, load_float_model, save_float_model
 from edgemeta.model.float_reference import all_tensors, logits, network_input
 from edgemeta.model.graph import INPUT, FloatModel
 from edgemeta.model.layers import Conv, Dense
 from edgemeta.model.tasks import Classification, Detection, DetectionLevel, Embedding, MultiLabel
+from edgemeta.model.zoo import find
 
 
 @pytest.fixture
@@ -137,6 +138,15 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         load_float_model(text)
     with pytest.raises(ModelError, match="cannot be read: No such file"):
         load_float_model(tmp_path / "none")
+    plain = tmp_path / "net.ONNX"
+    plain.write_text("hello")
+    for read in (load_float_model, load):
+        with pytest.raises(
+            ModelError, match=r"not a complete safetensors file \(.*\); `edgemeta import` reads such files$"
+        ):
+            read(plain)
+    with pytest.raises(ModelError, match=r"resnet8-cifar10.safetensors: is an integer model, expected a float model$"):
+        load_float_model(find("resnet8-cifar10"))
     plain = tmp_path / "plain.safetensors"
     save_file({"a": np.zeros(2, np.float32)}, plain)
     with pytest.raises(ModelError, match="has no edgemeta header"):

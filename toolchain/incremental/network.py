@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgemeta.model.weights import PowerOfTwoWeights
+from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.incremental.freezing import Rule, freeze, priorities, release
 from edgemeta.toolchain.number_formats.formats import PowerOfTwo
 from edgemeta.toolchain.number_formats.rounding import round_to_grid
@@ -55,11 +56,15 @@ class PartlyFrozen(nn.Module):
 
     chain: the network; the weights of its convolutions and of its dense layer are quantized, batch norms and the bias
     are not. projections: by the names of these layers, from the weights that the network has now. per_channel:
-    names of convolutions that have exponents for each channel.
+    names of convolutions that have exponents for each channel. bits: of all weights, or by names of layers.
     """
 
     def __init__(
-        self, chain: TorchNetwork, bits: int, exponents: ExponentChoice, per_channel: frozenset[str] = frozenset()
+        self,
+        chain: TorchNetwork,
+        bits: int | Mapping[str, int],
+        exponents: ExponentChoice,
+        per_channel: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__()
         self.chain = chain
@@ -67,8 +72,17 @@ class PartlyFrozen(nn.Module):
             name: each.weight for name, each in chain.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)
         }
         own = {chain.module_names[name] for name in per_channel}
+        if isinstance(bits, int):
+            widths = dict.fromkeys(self._weights, bits)
+        else:
+            widths = {chain.module_names.get(name, name): width for name, width in bits.items()}
+            for name in widths.keys() ^ self._weights.keys():
+                raise QuantizeError(
+                    f"layer {name!r} is not both in the network and in the widths, expected the same layers"
+                )
         self.projections = {
-            name: Projection(weight, bits, exponents, per_channel=name in own) for name, weight in self._weights.items()
+            name: Projection(weight, widths[name], exponents, per_channel=name in own)
+            for name, weight in self._weights.items()
         }
         for name, weight in self._weights.items():
             self.register_buffer(f"frozen_{name}", torch.zeros_like(weight, dtype=torch.bool))

@@ -60,7 +60,7 @@ def retrained(
         settings.digest(weights_digest(teacher)),
         data_digest(train) if alternates is None else data_digest(train, alternates),
     )
-    network = PartlyFrozen(chain, settings.bits, settings.exponents, without_norm(model))
+    network = PartlyFrozen(chain, settings.widths or settings.bits, settings.exponents, without_norm(model))
     return retrain(network, settings, goal, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
 
 
@@ -75,7 +75,7 @@ def imitated(
     goal = imitation(model, images, settings)
     chain = TorchNetwork(with_norms(model, images.batches(images.learned[:NORM_IMAGES], goal.batch)))
     identity = RunIdentity(settings.digest(weights_digest(TorchNetwork(model))), images.sha256())
-    network = PartlyFrozen(chain, settings.bits, settings.exponents, without_norm(model))
+    network = PartlyFrozen(chain, settings.widths or settings.bits, settings.exponents, without_norm(model))
     return retrain(network, settings, goal, folder / CHECKPOINT, identity, Reporter(folder / LOG, progress))
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
 from edgemeta.toolchain.errors import QuantizeError
@@ -18,17 +18,19 @@ PAPER_SHARES = (0.2, 0.5, 0.7, 1.0)
 class IncrementalSettings:
     """Parameters of an incremental quantization; a checkpoint belongs to one set of them.
 
-    bits: of a weight's code. shares: Rq, the share of each layer's weights that is frozen after each step. rule: what
-    is frozen first. exponents: how those of a layer are chosen (`least_exponents`). epochs: passes over the training
-    images after each freezing. heat: temperature T of the annealing in the first epoch of a step, falling to 0 in its
-    last; in every epoch each frozen weight is released with the probability exp(-1 / T) and frozen again at its end; 0:
-    no annealing. lr: learning rate at the start of each step, falling to zero along half a cosine. soft: weight of the
-    loss against the float network's logits, at `softness` as temperature; the rest is that of the labels. pad: greatest
-    shift of a crop in pixels. alternate_share: probability of using the alternative pixels of an image that has them.
-    held_out: share of the training images of each class that is only measured.
+    bits: of a weight's code; widths: of each layer's, by its name, in place of it; empty: none. shares: Rq, the share
+    of each layer's weights that is frozen after each step. rule: what is frozen first. exponents: how those of a layer
+    are chosen (`least_exponents`). epochs: passes over the training images after each freezing. heat: temperature T of
+    the annealing in the first epoch of a step, falling to 0 in its last; in every epoch each frozen weight is released
+    with the probability exp(-1 / T) and frozen again at its end; 0: no annealing. lr: learning rate at the start of
+    each step, falling to zero along half a cosine. soft: weight of the loss against the float network's logits, at
+    `softness` as temperature; the rest is that of the labels. pad: greatest shift of a crop in pixels. alternate_share:
+    probability of using the alternative pixels of an image that has them. held_out: share of the training images of
+    each class that is only measured.
     """
 
     bits: int = 5
+    widths: Mapping[str, int] = field(default_factory=dict)
     shares: tuple[float, ...] = PAPER_SHARES
     rule: Rule = "error"
     exponents: ExponentChoice = "mse"
@@ -46,8 +48,9 @@ class IncrementalSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.bits not in BITS:
-            raise QuantizeError(f"bits is {self.bits}, expected one of {', '.join(map(str, BITS))}")
+        for of, bits in {"bits": self.bits, **self.widths}.items():
+            if bits not in BITS:
+                raise QuantizeError(f"{of} is {bits}, expected one of {', '.join(map(str, BITS))}")
         if self.rule not in RULES:
             raise QuantizeError(f"the rule is {self.rule!r}, expected one of {', '.join(RULES)}")
         if self.exponents not in EXPONENT_CHOICES:
@@ -79,8 +82,11 @@ class IncrementalSettings:
 
     def digest(self, start: str) -> str:
         """SHA-256 (hex) of all parameters and of the digest of the float model to start from."""
-        return hashlib.sha256(json.dumps([asdict(self), start], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self._stated(), start], sort_keys=True).encode()).hexdigest()
 
     def provenance(self) -> Mapping[str, object]:
         """As the model file states them."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in self._stated().items()}
+
+    def _stated(self) -> dict[str, object]:
+        return {key: value for key, value in asdict(self).items() if key != "widths" or value}

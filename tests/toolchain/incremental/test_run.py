@@ -12,6 +12,7 @@ from edgemeta.model import layers as q
 from edgemeta.model import reference
 from edgemeta.model.errors import ModelError
 from edgemeta.model.graph import FloatModel
+from edgemeta.model.layers import Weighted
 from edgemeta.model.tasks import Embedding
 from edgemeta.model.weights import PowerOfTwoWeights
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
@@ -92,6 +93,19 @@ def test_the_integer_network_is_the_trained_one(tmp_path: Path, small: FloatMode
     assert floats.labels == small.labels
 
 
+def test_each_layer_has_its_own_width(tmp_path: Path, small: FloatModel, images: Dataset) -> None:
+    names = [layer.name for layer in small.layers if isinstance(layer, Weighted)]
+    widths = {name: (5, 4, 3, 2)[i % 4] for i, name in enumerate(names)}
+    settings = replace(SETTINGS, epochs=1, widths=widths)
+    trained = retrained(small, settings, images, tmp_path)
+    integer, _ = integer_network(trained.network, range_images(small, images, settings))
+    found = {layer.name: layer.weights.bits for layer in integer.layers if isinstance(layer, q.Conv | q.Dense)}
+    assert found == widths
+    assert settings.digest("") != SETTINGS.digest("")
+    assert "widths" not in SETTINGS.provenance()
+    assert settings.provenance()["widths"] == widths
+
+
 def test_held_out_images_are_the_same_for_every_seed(images: Dataset) -> None:
     first, second = (parts(images, replace(SETTINGS, seed=seed))[1] for seed in (1, 2))
     assert (first.x == second.x).all()
@@ -102,6 +116,7 @@ def test_images_that_do_not_fit_are_refused(tmp_path: Path, small: FloatModel, i
     cases: list[tuple[FloatModel, Dataset, IncrementalSettings, str]] = [
         (small, Dataset(images.x[:, 1:], images.y, images.labels), SETTINGS, r"expected \(32, 32, 3\)"),
         (small, Dataset(images.x, images.y, ("a", "b", "c")), SETTINGS, r"3 classes \(a, ...\), expected those of"),
+        (small, images, replace(SETTINGS, widths={"conv0": 4, "fcc": 4}), "expected the same layers"),
         (small, images, replace(SETTINGS, batch=49), "48 images to train on, expected at least one batch of 49"),
         (
             replace(small, colour="yrg"),
@@ -120,6 +135,7 @@ def test_images_that_do_not_fit_are_refused(tmp_path: Path, small: FloatModel, i
     ("changes", "sentence"),
     [
         ({"bits": 6}, "bits is 6, expected one of 5, 4, 3, 2"),
+        ({"widths": {"conv0": 1}}, "conv0 is 1, expected one of 5, 4, 3, 2"),
         ({"rule": "largest"}, "the rule is 'largest', expected one of error, magnitude, random"),
         ({"shares": (0.5, 0.2)}, "the shares are 0.5, 0.2, expected growing numbers from 0 to 1"),
         ({"shares": (0.5, 1.2)}, "the shares are 0.5, 1.2, expected growing numbers from 0 to 1"),
