@@ -103,9 +103,10 @@ swaps: $(VENV)/.installed-demo,test    ## 200 swaps of models under frames, half
 wheel: $(VENV)/bin/python              ## build the wheel for this machine and its kind into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-wheels: $(VENV)/.installed-package     ## build the wheels to publish (x86-64, aarch64; edgemeta-proof) and the source package into dist/
+wheels: $(VENV)/.installed-package     ## build the wheels to publish (x86-64, aarch64, armv7; edgemeta-proof) and the source package into dist/
 	$(TOOLS) packaging/wheel.sh x86_64
 	$(TOOLS) packaging/wheel.sh aarch64
+	$(TOOLS) packaging/wheel.sh armv7l
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./proof
 	$(BIN)/python -m build --quiet --sdist --outdir dist .
 

@@ -188,7 +188,8 @@ def quantize(
         chosen = AutoScheme(calibration, rules, None if distill is None else Calibration(distill, DISTILL_PICTURES))
     else:
         chosen = BinaryScheme(calibration, bases, feature_bits, integer_bits)
-    with watched_training() as bars, closing(_Shown(bars)) as shown:
+    continues = scheme == "incremental"
+    with watched_training() if continues else closing(TrainingBars()) as bars, closing(_Shown(bars)) as shown:
         files = LabelledFiles(held_out, test)
         result = quantize_file(find(float_model), out, chosen, labelled=files, name=name, events=shown)
     lost = _lost(result)

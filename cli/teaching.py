@@ -192,8 +192,12 @@ def _text(taught: Taught, out: Path, region: RegionConfig | None, of: str | None
     lines += _named_pictures(found)
     lines += [f"note: {sentence}" for sentence in found.warnings]
     if of is not None:
-        return [*lines, "in the config:", "object_names:", f"  {json.dumps(of)}: {json.dumps(str(out.absolute()))}"]
+        return [*lines, "in the config:", "object_names:", f"  {_quoted(of)}: {_quoted(out.absolute())}"]
     return [*lines, "in the config of the camera:", *_config_lines(out, region)]
+
+
+def _quoted(text: object) -> str:
+    return json.dumps(str(text), ensure_ascii=False)
 
 
 def _named_pictures(found: Findings) -> Iterator[str]:
@@ -208,6 +212,6 @@ def _named_pictures(found: Findings) -> Iterator[str]:
 
 
 def _config_lines(out: Path, region: RegionConfig | None) -> Iterator[str]:
-    yield f"    model: {json.dumps(str(out.absolute()))}"
+    yield f"    model: {_quoted(out.absolute())}"
     if region is not None:
         yield "    region: {" + ", ".join(f"{key}: {value:g}" for key, value in region.model_dump().items()) + "}"

@@ -25,6 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOCKS = ("build-requirements.txt", "requirements.txt")
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Of the Debian packages, by their architecture."""
+WHEELS = (*MACHINES.values(), "armv7l")
 TURNS = {"first": "UTC", "second-in-a-longer-folder": "Pacific/Kiritimati"}
 """Folder and time zone of both builds."""
 
@@ -81,7 +83,7 @@ def build(commit: str, folder: Path, tools: Path, zone: str, pythons: Sequence[s
     run(["git", "worktree", "add", "--force", "--detach", folder, commit])
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TZ": zone, "PYTHONPATH": str(folder / "src")}
     wheel = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir=dist", "./proof"]
-    commands = [["packaging/wheel.sh", machine] for machine in MACHINES.values()]
+    commands = [["packaging/wheel.sh", machine] for machine in WHEELS]
     commands += [wheel, ["python", "-m", "build", "--no-isolation", "--sdist", "--outdir=dist"]]
     for architecture in MACHINES if pythons else ():
         bill = f"--out=dist/edgemeta-{architecture}.cdx.json"
@@ -111,7 +113,7 @@ def compared(first: Mapping[str, Path], second: Mapping[str, Path]) -> dict[str,
 def provenance(commit: str, digests: Mapping[str, str], tools: Path) -> dict[str, object]:
     """An in-toto statement with SLSA's provenance, version 1: what made the files of these digests."""
     locks = [ROOT / "packaging" / name for name in LOCKS]
-    compilers = ["g++", "aarch64-linux-gnu-g++"]
+    compilers = ["g++", "aarch64-linux-gnu-g++", "arm-linux-gnueabihf-g++"]
     made_by: dict[str, object] = {"python": run([tools / "python", "--version"])}
     made_by |= {name: run([name, "--version"]).splitlines()[0] for name in compilers if shutil.which(name)}
     system = platform.freedesktop_os_release()

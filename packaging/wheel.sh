@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the wheel for x86_64 or aarch64 into dist/, with the tag of the oldest supported Linux.
+# Build the wheel for x86_64, aarch64 or armv7l into dist/, with the tag of the oldest supported Linux.
 # usage: packaging/wheel.sh MACHINE     Needs the extra `package` on PATH, and a cross compiler for another machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."

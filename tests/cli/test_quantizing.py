@@ -1,6 +1,9 @@
 """`edgemeta quantize`: a folder of pictures or a video, without labels."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,26 @@ def test_a_folder_with_a_damaged_picture(
     assert "4 calibration images; agreement with the float network, same label" in done.stdout
     assert "signal-to-quantization-noise, the worst 2 of 2 layers" in done.stdout
     assert load(out).provenance["calibration_images"] == 4
+
+
+def test_ctrl_c_promises_no_continuation(network: Path, pictures: Path, tmp_path: Path) -> None:
+    for number in range(5, 200):
+        (pictures / f"{number}.png").write_bytes((pictures / "1.png").read_bytes())
+    command = [sys.executable, "-c", "from edgemeta.cli.main import main; main()", "quantize", str(network)]
+    with subprocess.Popen(
+        [*command, "--calibrate", str(pictures), "--out", str(tmp_path / "net.safetensors")],
+        stderr=subprocess.PIPE,
+        text=True,
+        # a suite that runs in the background has SIGINT ignored, and its children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "edgemeta: 1/9 images\n"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 1
+    assert "Aborted!" in said
+    assert "continues" not in said
 
 
 def test_the_report_as_json(edgemeta: Callable[..., Any], network: Path, pictures: Path, tmp_path: Path) -> None:

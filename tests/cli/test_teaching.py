@@ -52,7 +52,7 @@ def test_it_writes_a_model_that_predicts(edgemeta: Callable[..., Any], folder: P
 
 
 def test_the_text_gives_lines_for_the_config(edgemeta: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "lamp.safetensors"
+    out = tmp_path / "Lämpchen 1.safetensors"
     result = edgemeta("teach", folder, "--out", out, "--region", "0.5,0,0.5,1")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
