@@ -22,9 +22,10 @@ DIGESTS = Path(__file__).with_name("conformance_digests.py")
 
 
 def test_every_conformance_case_gives_the_references_bits(repository: Path, tmp_path: Path) -> None:
-    wheels = list((repository / "dist").glob(f"edgemeta-{__version__}-py3-none-manylinux*_armv7l.whl"))
+    name = f"edgemeta-{__version__}-py3-none-manylinux*_armv7l.whl"
+    wheels = list((repository / "dist").glob(name))
     if not wheels:
-        pytest.skip("the wheel for armv7l is not built: make wheels")
+        pytest.skip(f"dist/{name} is not built: make wheels")
     try:
         python = EmulatedPython("cortex-a7", REQUIREMENTS, "doctor", ARMV7)
     except MissingToolError as error:
