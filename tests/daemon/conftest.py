@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -253,6 +254,13 @@ class Daemon:
         """Send a signal and wait for the end; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(timeout)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it (SIGSTOP) meanwhile: who subscribes within hears all that it sends at a broker that has come back."""
+        self.process.send_signal(signal.SIGSTOP)
+        yield
+        self.process.send_signal(signal.SIGCONT)
 
     @property
     def said(self) -> str:

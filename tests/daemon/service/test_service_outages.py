@@ -29,12 +29,12 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
     make_broker: Any, make_subscriber: Any, write_config: Any, run_daemon: Any
 ) -> None:
     broker = make_broker()
-    retry = {"initial_delay": 1.0, "max_delay": 1.0}  # so that the subscriber is there before the service
-    daemon = run_daemon(write_config(mqtt=broker_keys(broker, retry=retry)))
+    daemon = run_daemon(write_config(mqtt=broker_keys(broker)))
     wait_for_line(daemon, "cannot be reached: Connection refused; next try in")
     wait_for_line(daemon, "camera front: running")
-    broker.start()
-    subscriber = make_subscriber(broker.port)
+    with daemon.paused():
+        broker.start()
+        subscriber = make_subscriber(broker.port)
 
     def frames() -> list[dict[str, Any]]:
         return sorted((message.json for message in subscriber.on("front/frame")), key=itemgetter("sequence"))
@@ -57,8 +57,9 @@ def test_after_a_broker_outage_frames_come_late_and_retained_messages_again(
     before.wait("front/frame", 5)
     broker.stop()
     wait_for_line(daemon, "Connection refused")
-    broker.start()
-    after = make_subscriber(broker.port)
+    with daemon.paused():
+        broker.start()
+        after = make_subscriber(broker.port)
     after.wait_for("front/frame", lambda message: message.json["historical"])
     after.wait_for("front/frame", lambda message: not message.json["historical"])
     for topic in ("info", "front/status", "front/state", "availability"):
@@ -77,8 +78,9 @@ def test_a_full_disk_is_reported_and_loses_no_message(
     wait_for_line(daemon, "messages are kept in memory, the newest 8 MB")
     wait_for_line(daemon, "Connection refused")
     assert f"outbox file {tmp_path / 'state' / 'outbox-test.sqlite3'} cannot be used: " in daemon.said
-    broker.start()
-    subscriber = make_subscriber(broker.port)
+    with daemon.paused():
+        broker.start()
+        subscriber = make_subscriber(broker.port)
     wait_for_line(daemon, "connected to broker")
     stats = subscriber.wait_for("test/stats", lambda message: message.json["outbox"]["place"] == "memory").json
     assert "cannot be used" in stats["outbox"]["reason"]

@@ -19,6 +19,7 @@ from edgemeta.daemon.mqtt.subscriptions import Handler, Incoming, Limit
 from edgemeta.model.file import load, save
 from edgemeta.model.tasks import Classification, TaskName
 from rig.square_detector import save_square_detector, write_squares
+from tests.daemon.conftest import wait_for_line
 from tests.daemon.mqtt.homeassistant.assistant import Assistant
 
 TOPIC = "homeassistant/device/edgemeta-test/config"
@@ -66,13 +67,13 @@ def test_a_late_state_does_not_replace_the_present_one(
     """The camera sees another colour with every frame, also while the broker is away; those states come afterwards."""
     keys = keys_of(broker, colours, label_map={}, state={"min_frames": 1, "window_frames": 1})
     keys["cameras"]["front"] = {"source": str(colours), "fps": 30, "loop": True}
-    # so that Home Assistant is back at the broker before the device
-    keys["mqtt"]["retry"] = {"initial_delay": 1.0, "max_delay": 1.0}
-    home = listen(broker.port)
-    run_daemon(write_config(**keys))
-    home.entity("state_front")
+    daemon = run_daemon(write_config(**keys))
+    listen(broker.port).entity("state_front")
     broker.stop()
-    broker.start()
+    wait_for_line(daemon, "Connection refused")
+    with daemon.paused():
+        broker.start()
+        home = listen(broker.port)
     home.subscriber.wait_for("front/state", lambda message: message.json["historical"])
     late = 0
     assistant = Assistant()
