@@ -36,9 +36,10 @@ def conv(
     kind: dict[str, int] | None = None,
     padding: tuple[int, int, int, int] | None = None,
     fixed: int = 0,
+    zero: int = 0,
 ) -> tuple[Model, dict[str, int]]:
     net = PowerOfTwoBuilder(TensorType(shape, **(kind or {})), 7, form, bits)  # type: ignore[arg-type]
-    net.conv("layer", INPUT, channels, kernel, stride, padding, fixed=fixed)
+    net.conv("layer", INPUT, channels, kernel, stride, padding, TensorType((1, 1, 1), zero_point=zero), fixed)
     return net.model("layer"), {"layer": folds}
 
 
@@ -100,7 +101,7 @@ CASES: dict[str, Callable[[], tuple[Model, dict[str, int]]]] = {
     "lut-ram-1x1-stride-2": lambda: conv((5, 5, 10), 3, 1, 2, 10, "clamp"),
     "lut-ram-one-column": lambda: conv((5, 1, 8), 2, 3, 1, 8),
     "lut-ram-dense": lambda: dense("tables", 0, True, 12),
-    "lines": lambda: conv((4, 4, 3), 5, 3, 1, 1, "lines"),
+    "lines": lambda: conv((4, 4, 3), 5, 3, 1, 1, "lines", zero=-100),
     "lines-lut-ram-unsigned": lambda: conv((4, 4, 8), 5, 3, 2, 8, "lines", kind={"signed": False, "zero_point": 7}),
     "lines-pool": lambda: pool("lines"),
     "dense": lambda: dense("tables", 0, True),
