@@ -69,7 +69,10 @@ def search(
     if config.resolve() == (folder / FILE).resolve():
         raise click.UsageError(f"--config {config} would be replaced by the result of that name in --folder {folder}")
     require_matplotlib()  # for the report at the end
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SearchError(f"{folder}: cannot be made ({error.strerror}), expected a folder") from error
     try:
         with ExitStack() as stack:
             searched = run_search(chosen, folder, _Shown(stack))

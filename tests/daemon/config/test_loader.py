@@ -95,7 +95,7 @@ state:
         (GOOD + "mqtt:\n  port: 1\n  port: 2\n", "6: mqtt.port: found a duplicate key, expected it once"),
         (
             GOOD + "mqtt:\n\tport: 1\n",
-            "5: found invalid YAML (found character that cannot start any token; indent by spaces, not by a tab), expected",
+            "5: found invalid YAML (found character that cannot start any token; indent by spaces, not by a tab)",
         ),
         (GOOD + "mqtt: [\n", "4: found invalid YAML (did not find expected node content), expected"),
         (GOOD + "mqtt: *gone\n", "4: found invalid YAML (found undefined alias), expected a config file"),
