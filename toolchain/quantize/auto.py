@@ -61,7 +61,9 @@ class Prepared:
         self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
         known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)
-        self._plain, self._fitted = LayerWeights(self._blocks), dict[RangeRule, LayerWeights]()
+        apart = self._separable.read_apart(self._shapes, self.statistics)
+        self._plain = LayerWeights(self._blocks, {name: each.grid for name, each in apart.items()})
+        self._fitted = dict[RangeRule, LayerWeights]()
         self._distilled: LayerWeights | None = None
         self._types: dict[RangeRule, tuple[dict[str, TensorType], dict[str, Grid]]] = {}
 

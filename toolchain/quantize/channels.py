@@ -1,24 +1,25 @@
 """A scale for each channel, where the integer network can have one without another operation.
 
-Two kinds of tensors are so. What only depthwise convolutions read: their requantization and weights have a scale for
-each channel already, so that a channel's own scale costs nothing. And the number before a function: the function's
-table may be another one for each channel, and the bias of the layer before takes the channel's zero point. One scale
-for all channels of such a tensor is what 8 bits lose most by: a depthwise channel has no neighbours to average its
-error.
+Two kinds of tensors are so. What depthwise convolutions read, through a concatenation or a max pool, too: their
+requantization and weights have a scale for each channel already, so that a channel's own scale costs nothing. And the
+number before a function: the function's table may be another one for each channel, and the bias of the layer before
+takes the channel's zero point. One scale for all channels of such a tensor is what 8 bits lose most by: a depthwise
+channel has no neighbours to average its error. Where plain convolutions read it beside them, their float weights are
+multiplied by what a channel's step is of the greatest (`shares`), before they are rounded.
 
 The model file states one scale for a tensor, `TensorType.scale`. The scales of weights carry the rest: they are those
 of the network in which channel c of the tensor is multiplied by `TensorType.scale / step[c]`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Conv, Float32, Function, Shape, TensorType
+from edgemeta.model.layers import Concat, Conv, Float32, Function, MaxPool, Shape, TensorType
 from edgemeta.model.layers.exact_functions import EXACT
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.ranges import Channels, Curve, Statistics, applied
@@ -29,6 +30,9 @@ _ENDS = 0.86 ** np.arange(20)[:, np.newaxis]
 _LEAST_STEP = 2.0**-40
 """Of the greatest step of a tensor: a channel that holds less is as good as dead, and any step does."""
 _ZERO_POINTS = range(129)
+_SHARED = 0.75
+_PASSING = Concat | MaxPool
+"""What gives each channel as it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,26 +65,40 @@ class Gridded:
 class Separable:
     """The blocks whose output may have a scale for each channel.
 
-    depthwise: what only depthwise convolutions read. functions: outputs of layers with weights -> the function that
-    alone reads them. after: names of float tensors by block.
+    depthwise: what depthwise convolutions read; a concatenation or max pool stands for its inputs, too. functions:
+    outputs of layers with weights -> the function that alone reads them. after: names of float tensors by block.
+    shared: those of `depthwise` that plain convolutions read, too.
     """
 
     depthwise: tuple[Block, ...]
     functions: Mapping[str, Block]
     after: Mapping[str, str]
+    shared: frozenset[str]
 
     @property
     def tensors(self) -> frozenset[str]:
         """Names of the float tensors."""
         return frozenset(self.after[name] for name in (*self.functions, *(block.name for block in self.depthwise)))
 
+    def read_apart(self, shapes: Mapping[str, Shape], statistics: Statistics) -> dict[str, Gridded]:
+        """Type and grid of what depthwise convolutions read, by block."""
+        found: dict[str, Gridded] = {}
+        for block in self.depthwise:
+            power = _SHARED if block.name in self.shared else 1.0
+            whole = depthwise_type(statistics.ends[block.after], shapes[block.after], power)
+            found[block.name], first = whole, 0
+            for name in block.inputs if isinstance(block.core, _PASSING) else ():
+                shape = shapes[self.after[name]]
+                some = slice(first, first := first + shape[2])
+                grid = Grid(whole.grid.start[some], whole.grid.step[some])
+                found[name] = Gridded(replace(whole.kind, shape=shape), grid)
+        return found
+
     def gridded(
         self, shapes: Mapping[str, Shape], statistics: Statistics, types: Mapping[str, TensorType]
     ) -> dict[str, Gridded]:
         """Type and grid of each, by block. types: of the other blocks."""
-        found: dict[str, Gridded] = {}
-        for block in self.depthwise:
-            found[block.name] = depthwise_type(statistics.ends[block.after], shapes[block.after])
+        found = self.read_apart(shapes, statistics)
         for name, reader in self.functions.items():
             tensor, function = self.after[name], reader.core
             assert isinstance(function, Function)
@@ -104,12 +122,17 @@ def separable(blocks: Sequence[Block], outputs: Sequence[str]) -> Separable:
         if block.has_weights and block.relu is None and len(readers[block.name]) == 1 and _is_exact(readers[block.name])
     }
     reads_one = {each.name for each in functions.values()}
+    free = {block.name for block in inner if block.has_weights or block.name in reads_one}
+    alone = {name for name in free if len(readers[name]) == 1}
     depthwise = tuple(
         block
         for block in inner
-        if (block.has_weights or block.name in reads_one) and all(map(_is_depthwise, readers[block.name]))
+        if (block.name in free or (isinstance(block.core, _PASSING) and alone.issuperset(block.inputs)))
+        and all(_is_depthwise(each) or is_plain(each) for each in readers[block.name])
+        and any(map(_is_depthwise, readers[block.name]))
     )
-    return Separable(depthwise, functions, {block.name: block.after for block in blocks})
+    shared = frozenset(block.name for block in depthwise if any(map(is_plain, readers[block.name])))
+    return Separable(depthwise, functions, {block.name: block.after for block in blocks}, shared)
 
 
 def _is_exact(readers: Sequence[Block]) -> bool:
@@ -120,18 +143,31 @@ def _is_depthwise(block: Block) -> bool:
     return isinstance(block.core, Conv) and block.core.weights.shape[3] == 1 and block.core.groups > 1
 
 
-def depthwise_type(ends: tuple[Channels, Channels], shape: Shape) -> Gridded:
-    """For what only depthwise convolutions read. ends: least and greatest value of each channel.
+def is_plain(block: Block) -> bool:
+    """Whether it is a convolution of one group, which sums over all channels."""
+    return isinstance(block.core, Conv) and block.core.groups == 1
+
+
+def shares(grid: Grid) -> Float32:
+    """Each channel's step through the greatest one [C]."""
+    found: Float32 = (grid.step / grid.step.max()).astype(np.float32)
+    return found
+
+
+def depthwise_type(ends: tuple[Channels, Channels], shape: Shape, power: float = 1.0) -> Gridded:
+    """For what depthwise convolutions read. ends: least and greatest value of each channel.
 
     All of the range counts: a scale for each channel leaves little to gain by clipping. The steps have one zero point
     z, that with the least mean of (s[c] / best[c])**2, where s[c] is the step that covers the channel's range from z on
-    and best[c] the step of the range alone.
+    and best[c] the step of the range alone. power: of each step through the greatest; below 1, small channels have
+    greater steps than they need.
     """
     low, high = np.minimum(ends[0], 0.0), np.maximum(ends[1], 0.0)
     floor = _LEAST_STEP * max(float((high - low).max()), _LEAST_STEP)
     best = np.maximum((high - low) / _LEVELS, floor)
     zero = min(_ZERO_POINTS, key=lambda z: float(np.square(_steps(z, low, high, best) / best).mean()))
     step = _steps(zero, low, high, best)
+    step = step.max() * (step / step.max()) ** power
     kind = TensorType(shape, signed=False, zero_point=zero, scale=float(step.max()))
     return Gridded(kind, Grid(-zero * step, step))
 

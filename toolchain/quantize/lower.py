@@ -36,7 +36,7 @@ from edgemeta.model.layers import (
 from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
-from edgemeta.toolchain.quantize.channels import Grid
+from edgemeta.toolchain.quantize.channels import Grid, is_plain
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
 from edgemeta.toolchain.quantize.normalization import normalize_layer, softmax_layer
 from edgemeta.toolchain.quantize.ranges import Curve, applied
@@ -152,8 +152,12 @@ class Lowering(Generic[P]):
         """The layers of one block. is_raw: its accumulators are wanted, as those of the blocks `raw`."""
         sources, out = tuple(self.types[name] for name in block.inputs), self.types[block.name]
         bounds = activation_bounds(block.core if isinstance(block.core, Relu) else block.relu, out)
-        grids = self.grids.get(block.inputs[0]), self.grids.get(block.name)
+        grids = self.source_grid(block), self.grids.get(block.name)
         return lower(Node(block, sources, out, *bounds, is_raw or block.name in self.raw, *grids), self.policy)
+
+    def source_grid(self, block: Block) -> Grid | None:
+        """That of its first input; none of a plain convolution, whose weights hold it (`LayerWeights`)."""
+        return None if is_plain(block) else self.grids.get(block.inputs[0])
 
 
 def assemble(

@@ -119,7 +119,7 @@ class RecordedScheme:
             types[block.name], grid = self._read(record, block, shapes[block.after])
             if grid is not None:
                 grids[block.name] = grid
-        policy = Folded(LayerWeights(blocks), "multiplier", compares_channels(model.task))
+        policy = Folded(LayerWeights(blocks, grids), "multiplier", compares_channels(model.task))
         return Lowering(model, blocks, types, policy, raw_outputs(model, blocks), grids)
 
     def _read(self, record: Record, block: Block, shape: Shape) -> tuple[TensorType, Grid | None]:

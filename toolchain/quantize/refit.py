@@ -197,7 +197,7 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
     assert isinstance(core, Weighted)
     integers = network.tensors[source]
     kind, size = builder.types[source], math.prod(core.weights.shape[1:])
-    grid = builder.grids.get(source) or Grid.of(kind)
+    grid = builder.source_grid(block) or Grid.of(kind)
     most = max(1, min(max(_ROWS_FOR_EACH * size, _ROWS[0]), _ROWS[1]) // len(wanted))
 
     positions = wanted[0].size // wanted[0].shape[3]

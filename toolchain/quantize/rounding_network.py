@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.quantize.blocks import Block, with_numbers
-from edgemeta.toolchain.quantize.channels import Grid
+from edgemeta.toolchain.quantize.channels import Grid, is_plain, shares
 from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering
 from edgemeta.toolchain.quantize.weights import LayerWeights
@@ -73,11 +73,12 @@ class RoundingNetwork(nn.Module):
 class _RoundedLayer(nn.Module):
     """A convolution or dense layer: weight in steps of `scale` [O], bias in `unit`s, [O] or [1].
 
-    In these units one learning rate fits all layers.
+    In these units one learning rate fits all layers. grid: of the input, if the weights hold its shares.
     """
 
-    def __init__(self, layer: Any, scale: NDArray[np.float64], unit: NDArray[np.float64]) -> None:
+    def __init__(self, layer: Any, scale: NDArray[np.float64], unit: NDArray[np.float64], grid: Grid | None) -> None:
         super().__init__()
+        self._shares = None if grid is None else torch.from_numpy(shares(grid)).reshape(1, -1, 1, 1)
         self._layer = [layer]  # a list keeps its own parameters out of the training
         self.scale, self._unit = _tensor(np.broadcast_to(scale, len(layer.weight))), _tensor(unit)
         self._columns = self.scale.reshape(-1, *[1] * (layer.weight.ndim - 1))
@@ -98,6 +99,7 @@ class _RoundedLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[N, C', H', W'] of x [N, C, H, W]."""
         layer, weight, bias = self._layer[0], self.rounded, self.real_bias
+        x = x if self._shares is None else x / self._shares
         if isinstance(layer, nn.Linear):
             return functional.linear(x.permute(0, 2, 3, 1).flatten(1), weight, bias)[:, :, None, None]
         x = layer.padded(x) if isinstance(layer, Convolution) else x
@@ -118,7 +120,8 @@ def _layer(builder: Lowering[Folded], block: Block) -> nn.Module:
         unit = np.array([max(np.abs(bias).max() / _BIAS_STEPS, scale.max())])
     else:
         unit = (grid or Grid.of(builder.types[name])).step
-    return _RoundedLayer(module_of(with_numbers(block, weight, bias.astype(np.float32))), scale, unit)
+    read = builder.grids.get(block.inputs[0]) if is_plain(block) else None
+    return _RoundedLayer(module_of(with_numbers(block, weight, bias.astype(np.float32))), scale, unit, read)
 
 
 def _rounded(x: Tensor, kind: TensorType, grid: Grid | None) -> Tensor:

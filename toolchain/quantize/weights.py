@@ -1,6 +1,6 @@
 """Quantization of weights: symmetric integers with the scale of least error, per output channel or for the layer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.quantize.blocks import Block, folded
+from edgemeta.toolchain.quantize.channels import Grid, is_plain, shares
 from edgemeta.toolchain.quantize.feedback import Feedback, round_with_feedback
 
 Scales = NDArray[np.float64]
@@ -25,13 +26,18 @@ _CACHED = 1 << 16
 class LayerWeights:
     """The folded weights and biases of all layers of a network, and their integers, each computed once.
 
-    A layer that was fitted has others, which are rounded with error feedback (`refit.py`).
+    A layer that was fitted has others, which are rounded with error feedback (`refit.py`). Of a plain convolution whose
+    input has a grid, the weights are multiplied by the channels' `shares`.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], grids: Mapping[str, Grid] | None = None) -> None:
         self._folded: dict[str, tuple[Float32, NDArray[np.floating]]] = {
             block.name: folded(block) for block in blocks if block.has_weights
         }
+        for block in filter(is_plain, blocks):
+            if (grid := (grids or {}).get(block.inputs[0])) is not None:
+                weight, bias = self._folded[block.name]
+                self._folded[block.name] = weight * shares(grid), bias
         self._feedback: dict[str, Feedback] = {}
         self._scales: dict[tuple[str, bool], Scales] = {}
         self._rounded: dict[str, FixedWeights] = {}

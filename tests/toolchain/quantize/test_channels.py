@@ -9,8 +9,19 @@ from edgemeta.model import reference
 from edgemeta.model.file import decode, encode
 from edgemeta.model.float_reference import outputs
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import Add, Conv, FloatLayer, Function, GlobalAverage, Lookup, Relu, TableRecipe, TensorType
-from edgemeta.model.tasks import Embedding
+from edgemeta.model.layers import (
+    Add,
+    Concat,
+    Conv,
+    FloatLayer,
+    Function,
+    GlobalAverage,
+    Lookup,
+    Relu,
+    TableRecipe,
+    TensorType,
+)
+from edgemeta.model.tasks import Embedding, Raw
 from edgemeta.toolchain.quantize.auto import Prepared, quantize_auto
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.channels import Grid, depthwise_type, function_type, separable
@@ -67,7 +78,7 @@ def test_only_what_costs_nothing_has_a_scale_for_each_channel() -> None:
     apart = np.ones((4, 3, 3, 1), np.float32)
     pads = {"groups": 4, "padding": (1, 1, 1, 1)}
     layers = (
-        Conv("a", "input", weights=np.ones((4, 1, 1, 3), np.float32)),  # read by d and b: not only depthwise
+        Conv("a", "input", weights=np.ones((4, 1, 1, 3), np.float32)),  # read by d and b, whose weights hold its scales
         Conv("d", "a", weights=apart, **pads),  # type: ignore[arg-type]
         Conv("b", "a", weights=one),
         Function("f", "b", function="silu"),  # read by a depthwise convolution and an addition
@@ -79,9 +90,43 @@ def test_only_what_costs_nothing_has_a_scale_for_each_channel() -> None:
     )
     model = FloatModel("m", (8, 8, 3), layers, ("t",), Embedding())
     found = separable(blocks_of(model), model.outputs)
-    assert {block.name for block in found.depthwise} == {"d"}
+    assert {block.name for block in found.depthwise} == {"a", "d"}
+    assert found.shared == {"a"}
     assert set(found.functions) == {"b"}
-    assert found.tensors == {"d", "b"}
+    assert found.tensors == {"a", "d", "b"}
+
+
+def joined(*, plain: bool) -> FloatModel:
+    """Two convolutions with functions, joined, pooled apart, read by a depthwise convolution, and by a plain one."""
+    rng = np.random.default_rng(7)
+    weights = rng.normal(0, 1.2, (3, CHANNELS, 1, 1, 3)).astype(np.float32)
+    apart = rng.normal(0, 1, (2 * CHANNELS, 3, 3, 1)) / np.tile(LOPSIDED, 2).reshape(-1, 1, 1, 1)
+    across = rng.normal(0, 1, (CHANNELS, 1, 1, 2 * CHANNELS)) / np.tile(LOPSIDED, 2)
+    layers: list[FloatLayer] = [
+        Conv("p", "input", weights=weights[0] * LOPSIDED.astype(np.float32).reshape(-1, 1, 1, 1)),
+        Function("r", "p", function="hard_swish"),
+        Conv("q", "input", weights=weights[1] * LOPSIDED.astype(np.float32).reshape(-1, 1, 1, 1)),
+        Function("s", "q", function="silu"),
+        Concat("j", ("r", "s")),
+        Conv("d", "j", weights=apart.astype(np.float32), groups=2 * CHANNELS, padding=(1, 1, 1, 1)),
+        GlobalAverage("g", "d"),
+    ]
+    if plain:
+        layers += [Conv("c", "j", weights=across.astype(np.float32)), GlobalAverage("h", "c")]
+    outputs = ("g", "h") if plain else ("g",)
+    return FloatModel("m", (32, 32, 3), tuple(layers), outputs, Raw(outputs), mean=(128.0,) * 3, scale=(50.0,) * 3)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_scales_pass_a_concatenation_and_a_plain_convolution_beside(images: Any, plain: bool) -> None:
+    """Of one scale for the concatenation the smallest channel would have a quarter of a step."""
+    model = joined(plain=plain)
+    found = separable(blocks_of(model), model.outputs)
+    assert [block.name for block in found.depthwise] == ["j"]
+    assert found.shared == ({"j"} if plain else set())
+    result = quantize_auto(model, images(model), ("minmax",))
+    assert decode(encode(result.model)).types["r"].scale == result.model.types["j"].scale
+    assert min(each.decibels for each in result.layers if each.layer in ("d", "c")) > 25
 
 
 def test_a_depthwise_type_covers_each_channel_with_one_zero_point() -> None:

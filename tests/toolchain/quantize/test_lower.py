@@ -9,8 +9,8 @@ from edgemeta.model import layers as q
 from edgemeta.model.file import encode
 from edgemeta.model.float_reference import all_tensors, network_input
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import Conv
-from edgemeta.model.tasks import Detection, DetectionLevel
+from edgemeta.model.layers import Conv, GlobalAverage, Relu
+from edgemeta.model.tasks import Detection, DetectionLevel, Embedding
 from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.compare import Expected, real
@@ -40,9 +40,15 @@ def test_every_tensor_is_near_its_float_tensor(every_layer: FloatModel, images: 
         assert off.mean() < 3 * builder.types[block.name].scale, block.name
 
 
-def test_clamps_from_above_and_below(every_layer: FloatModel, images: Any) -> None:
-    prepared = Prepared(every_layer, images(every_layer), Events())
-    prepared.statistics.histograms["r0"].greatest = 12.0
+def test_clamps_from_above_and_below(images: Any) -> None:
+    layers = (
+        Conv("c", "input", weights=np.ones((2, 1, 1, 3), np.float32)),
+        Relu("r", "c", 6.0),
+        GlobalAverage("g", "r"),
+    )
+    model = FloatModel("m", (8, 8, 3), layers, ("g",), Embedding())
+    prepared = Prepared(model, images(model), Events())
+    prepared.statistics.histograms["r"].greatest = 12.0
     for form in ("multiplier", "table"):
         first = prepared.builder(Choice("minmax", form)).build().layers[0]  # type: ignore[arg-type]
         assert isinstance(first, q.Conv)
