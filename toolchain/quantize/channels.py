@@ -31,6 +31,7 @@ _LEAST_STEP = 2.0**-40
 """Of the greatest step of a tensor: a channel that holds less is as good as dead, and any step does."""
 _ZERO_POINTS = range(129)
 _SHARED = 0.75
+"""Power of the steps of what plain convolutions read, too: their weights keep steps for the small channels."""
 _PASSING = Concat | MaxPool
 """What gives each channel as it is."""
 
