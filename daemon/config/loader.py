@@ -186,8 +186,8 @@ def _parse(path: Path, text: str) -> tuple[yaml.Node, Any]:
         mark = error.problem_mark or error.context_mark
         reason = _NAMED.sub(r"\1", error.problem or error.context or "")
         hint = f"; {SUBSTITUTES}" if "'!secret'" in (error.problem or "") else ""
-        rows = text.splitlines()[mark.line : mark.line + 1] if mark else []
-        if any(row[: mark.column + 1].lstrip(" ").startswith("\t") for row in rows):
+        rows = [row[: mark.column + 1] for row in text.splitlines()[mark.line : mark.line + 1]] if mark else []
+        if any(row.lstrip(" ").startswith("\t") for row in rows):
             hint = "; indent by spaces, not by a tab"
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1  # the mark of an end is behind it
         raise _unreadable(path, line, f"invalid YAML ({reason}{hint})") from error
