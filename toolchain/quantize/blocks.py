@@ -42,6 +42,16 @@ class Block:
         return isinstance(self.core, Weighted)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is a convolution of one group, which sums over all channels."""
+        return isinstance(self.core, Conv) and self.core.groups == 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether it is a convolution of which each output reads one channel."""
+        return isinstance(self.core, Conv) and self.core.groups > 1 and self.core.weights.shape[3] == 1
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the blocks (or "input") that it reads."""
         return self.core.sources

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Concat, Conv, Float32, Function, MaxPool, Shape, TensorType
+from edgemeta.model.layers import Concat, Float32, Function, MaxPool, Shape, TensorType
 from edgemeta.model.layers.exact_functions import EXACT
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.ranges import Channels, Curve, Statistics, applied
@@ -129,24 +129,15 @@ def separable(blocks: Sequence[Block], outputs: Sequence[str]) -> Separable:
         block
         for block in inner
         if (block.name in free or (isinstance(block.core, _PASSING) and alone.issuperset(block.inputs)))
-        and all(_is_depthwise(each) or is_plain(each) for each in readers[block.name])
-        and any(map(_is_depthwise, readers[block.name]))
+        and all(each.is_depthwise or each.is_plain for each in readers[block.name])
+        and any(each.is_depthwise for each in readers[block.name])
     )
-    shared = frozenset(block.name for block in depthwise if any(map(is_plain, readers[block.name])))
+    shared = frozenset(block.name for block in depthwise if any(each.is_plain for each in readers[block.name]))
     return Separable(depthwise, functions, {block.name: block.after for block in blocks}, shared)
 
 
 def _is_exact(readers: Sequence[Block]) -> bool:
     return isinstance(readers[0].core, Function) and readers[0].core.function in EXACT
-
-
-def _is_depthwise(block: Block) -> bool:
-    return isinstance(block.core, Conv) and block.core.weights.shape[3] == 1 and block.core.groups > 1
-
-
-def is_plain(block: Block) -> bool:
-    """Whether it is a convolution of one group, which sums over all channels."""
-    return isinstance(block.core, Conv) and block.core.groups == 1
 
 
 def shares(grid: Grid) -> Float32:

@@ -36,7 +36,7 @@ from edgemeta.model.layers import (
 from edgemeta.model.weights import Weights
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block, Core
-from edgemeta.toolchain.quantize.channels import Grid, is_plain
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.image import image_type, preprocessing_of
 from edgemeta.toolchain.quantize.normalization import normalize_layer, softmax_layer
 from edgemeta.toolchain.quantize.ranges import Curve, applied
@@ -157,7 +157,8 @@ class Lowering(Generic[P]):
 
     def source_grid(self, block: Block) -> Grid | None:
         """That of its first input; none of a plain convolution, whose weights hold it (`LayerWeights`)."""
-        return None if is_plain(block) else self.grids.get(block.inputs[0])
+        grid = self.grids.get(block.inputs[0])
+        return None if grid is None or block.is_plain else grid
 
 
 def assemble(

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.quantize.blocks import Block, with_numbers
-from edgemeta.toolchain.quantize.channels import Grid, is_plain, shares
+from edgemeta.toolchain.quantize.channels import Grid, shares
 from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering
 from edgemeta.toolchain.quantize.weights import LayerWeights
@@ -120,7 +120,7 @@ def _layer(builder: Lowering[Folded], block: Block) -> nn.Module:
         unit = np.array([max(np.abs(bias).max() / _BIAS_STEPS, scale.max())])
     else:
         unit = (grid or Grid.of(builder.types[name])).step
-    read = builder.grids.get(block.inputs[0]) if is_plain(block) else None
+    read = builder.grids.get(block.inputs[0]) if block.is_plain else None
     return _RoundedLayer(module_of(with_numbers(block, weight, bias.astype(np.float32))), scale, unit, read)
 
 

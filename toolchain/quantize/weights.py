@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights
 from edgemeta.toolchain.quantize.blocks import Block, folded
-from edgemeta.toolchain.quantize.channels import Grid, is_plain, shares
+from edgemeta.toolchain.quantize.channels import Grid, shares
 from edgemeta.toolchain.quantize.feedback import Feedback, round_with_feedback
 
 Scales = NDArray[np.float64]
@@ -34,8 +34,8 @@ class LayerWeights:
         self._folded: dict[str, tuple[Float32, NDArray[np.floating]]] = {
             block.name: folded(block) for block in blocks if block.has_weights
         }
-        for block in filter(is_plain, blocks):
-            if (grid := (grids or {}).get(block.inputs[0])) is not None:
+        for block in blocks:
+            if (grid := (grids or {}).get(block.inputs[0])) is not None and block.is_plain:
                 weight, bias = self._folded[block.name]
                 self._folded[block.name] = weight * shares(grid), bias
         self._feedback: dict[str, Feedback] = {}
