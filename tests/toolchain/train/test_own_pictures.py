@@ -121,7 +121,7 @@ def test_it_starts_from_the_weights_of_another_network(
     assert larger.size == 48
     with pytest.raises(RecipeError, match="depth is 14, expected 8, which the weights to start from have"):
         learn(start=start, epochs=1, wishes=Wishes(depth=14), folder=tmp_path / "run4")
-    with pytest.raises(ModelError, match="expected a float model of this program"):
+    with pytest.raises(ModelError, match="is an integer model, expected a float model"):
         learn(start="resnet8-cifar10", epochs=1, folder=tmp_path / "run4")
 
 
