@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.build import Target
 from edgemeta.kernels.fpga.generate.engines import TABLE, Engine, Memory
@@ -84,8 +85,8 @@ def lines_of(tables: bytes, *, is_signed: bool) -> Lines | None:
     return None
 
 
-def _line(y: "np.ndarray", shift: int, lo: int, hi: int) -> tuple[int, int] | None:
-    """The least a >= 0, and a b, with clamp(a * t + b >> shift, lo, hi) == y[t] for t = 0 .. 255; y: int64 [256].
+def _line(y: NDArray[np.int64], shift: int, lo: int, hi: int) -> tuple[int, int] | None:
+    """The least a >= 0, and a b, with clamp(a * t + b >> shift, lo, hi) == y[t] for t = 0 .. 255; y: [256].
 
     a * t + b must be at least y << shift where y > lo, and less than (y + 1) << shift where y < hi. So each pair of a
     lower and an upper bound bounds a.
