@@ -12,7 +12,7 @@ runtime; of integer models by recorded ranges the objects above 0.3 that the flo
 
 import argparse
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,17 +208,21 @@ def recorded_figure(integers: bytes, floats: bytes, pictures: Pictures) -> str:
     return f"F1 of objects above {SURE} {matches.f1:.1%} of the float model's in {len(pictures.frames)} COCO pictures"
 
 
-def onnx_difference(path: Path, model: FloatModel) -> float:
-    """Between a float model's outputs and the same tensors of its file, for random pixels as the network takes them."""
+def onnx_difference(path: Path, model: FloatModel, names: Sequence[str] = ()) -> float:
+    """Between a float model's outputs and the same tensors of its file, for random pixels as the network takes them.
+
+    names: of the tensors, in the order of the outputs, where they are others.
+    """
+    names = names or model.outputs
     proto = onnx.load(str(path))
     del proto.graph.output[:]
-    proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in model.outputs)
+    proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # weights among the inputs
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     real = normalized(model, np.random.default_rng(0).integers(0, 256, (1, *model.input_shape)).astype(np.uint8))
     image = np.ascontiguousarray(real.transpose(0, 3, 1, 2))
-    wanted = session.run(list(model.outputs), {session.get_inputs()[0].name: image})
+    wanted = session.run(list(names), {session.get_inputs()[0].name: image})
     pairs = zip(outputs(model, real), wanted, strict=True)
     return max(float(np.abs(a - b.transpose(0, 2, 3, 1)).max() / np.ptp(b)) for a, b in pairs)
 

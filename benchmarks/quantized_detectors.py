@@ -86,8 +86,8 @@ def measured(file: Path, test: Pictures, folder: Path) -> dict[str, Any]:
     source, out, exported = folder / "float.safetensors", folder / "int8.safetensors", folder / "float.onnx"
     import_network(file, source, {})
     model, calibration = load_float_model(source), Calibration(folder / "pictures", CALIBRATE)
-    write_onnx(model, exported)
-    if (difference := onnx_difference(exported, model)) > SAME_NETWORK:
+    names = write_onnx(model, exported)
+    if (difference := onnx_difference(exported, model, names)) > SAME_NETWORK:
         raise SystemExit(f"{file}: written as ONNX its outputs differ by {difference:.0e} of their range")
     session = onnxruntime.InferenceSession(str(exported), providers=["CPUExecutionProvider"])
     wanted = objects(model, test, lambda image: session.run(None, {"image": image}))
@@ -102,8 +102,11 @@ def measured(file: Path, test: Pictures, folder: Path) -> dict[str, Any]:
     return float_figure | figures | {"choice": ours.made.model.provenance["choice"]} | spent | nncf_spent
 
 
-def write_onnx(model: FloatModel, path: Path) -> None:
-    """The float network, whose image is its own input, [1, C, H, W]."""
+def write_onnx(model: FloatModel, path: Path) -> list[str]:
+    """The float network, whose image is its own input, [1, C, H, W]; returns its outputs' names.
+
+    PyTorch refuses numbers, which the files of others have.
+    """
 
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
@@ -123,8 +126,11 @@ def write_onnx(model: FloatModel, path: Path) -> None:
     torch.onnx.register_custom_op_symbolic("aten::_upsample_nearest_exact2d", nearest, 17)
     height, width, channels = model.input_shape
     image = torch.zeros(1, channels, height, width)
-    names: dict[str, Any] = {"input_names": ["image"], "output_names": list(model.outputs)}
-    torch.onnx.export(Whole(), (image,), str(path), opset_version=17, dynamo=False, **names)
+    names = [f"output{number}" for number in range(len(model.outputs))]
+    torch.onnx.export(
+        Whole(), (image,), str(path), opset_version=17, dynamo=False, input_names=["image"], output_names=names
+    )
+    return names
 
 
 def objects(model: FloatModel, test: Pictures, run: Run) -> Found:
