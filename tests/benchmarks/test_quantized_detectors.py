@@ -25,5 +25,5 @@ def test_layers_that_move_elements_are_written(tmp_path: Path) -> None:
         Concat("both", ("large", "large")),
     )
     model = FloatModel("moves", (9, 11, 6), layers, ("both", "padded"), Embedding(), colour="rgbrgb")
-    write_onnx(model, tmp_path / "moves.onnx")
-    assert onnx_difference(tmp_path / "moves.onnx", model) == 0
+    names = write_onnx(model, tmp_path / "moves.onnx")
+    assert onnx_difference(tmp_path / "moves.onnx", model, names) == 0
