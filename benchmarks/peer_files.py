@@ -39,6 +39,7 @@ def write(runtime: str, file: Path, out: Path) -> Path | None:
 
 def ncnn(file: Path, out: Path) -> None:
     """OUT is the text of the layers; beside it lie the weights (.bin) and the sides of the input (.json)."""
+    import ncnn as runtime
     import onnx
     from pnnx import EXEC_PATH
 
@@ -51,6 +52,8 @@ def ncnn(file: Path, out: Path) -> None:
         subprocess.run([EXEC_PATH, "network.onnx"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         shutil.move(folder / "network.ncnn.param", out)
         shutil.move(folder / "network.ncnn.bin", out.with_suffix(".bin"))
+    if runtime.Net().load_param(str(out)) != 0:
+        raise SystemExit("ncnn lacks a layer that pnnx has written")
 
 
 def executorch(file: Path, out: Path) -> None:
