@@ -8,7 +8,7 @@ from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import json_of, load_model, report
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.fpga.generate.build import TARGETS, write_build
-from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted
+from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted, predicted_lut
 from edgemeta.kernels.fpga.generate.lines import fitting
 from edgemeta.kernels.fpga.generate.network import FpgaError
 from edgemeta.kernels.fpga.report import fpga_report
@@ -89,8 +89,7 @@ def build(
         return
     network = fitting(choose_foldings(model, cycles, constant=constant), TARGETS[target])
     write_build(network, TARGETS[target], out)
-    costs = predicted(network)
-    lut, bram36 = sum(cost for cost, _ in costs.values()), sum(blocks for _, blocks in costs.values())
+    lut, bram36 = predicted(network, is_serial=False)
     values = {
         "folder": str(out),
         "target": target,
@@ -99,8 +98,7 @@ def build(
         "predicted_bram36": bram36,
     }
     lines = [
-        f"{name:24} {steps:8} cycles, about {costs[name][0]} LUTs"
-        for name, steps in ((engine.name, engine.steps) for engine in network.engines)
+        f"{engine.name:24} {engine.steps:8} cycles, about {predicted_lut(engine)} LUTs" for engine in network.engines
     ]
     lines.append(f"{out}: at least {network.interval} cycles per image, about {lut} LUTs and {bram36:g} block RAMs")
     report(as_json, values, lines)

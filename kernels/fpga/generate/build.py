@@ -14,11 +14,12 @@ from edgemeta.model import reference
 
 @dataclass(frozen=True)
 class Target:
-    """A device, AMD's by its Vivado part, and what it has: LUTs of 6 or 4 inputs, block RAMs of 36 Kbit."""
+    """A device, AMD's by its Vivado part: LUTs of 6 or 4 inputs, blocks of 36 Kbit; is_serial: by a serial line."""
 
     part: str
     lut: int
     bram36: int
+    is_serial: bool = False
 
 
 TARGETS: Mapping[str, Target] = {
@@ -40,8 +41,7 @@ def write_build(network: Network, target: Target, folder: Path) -> None:
 
     Raises FpgaError if the predicted logic exceeds the target, if the folder holds other files, or the disk fails.
     """
-    costs = predicted(network).values()
-    lut, bram36 = sum(cost for cost, _ in costs), sum(blocks for _, blocks in costs)
+    lut, bram36 = predicted(network, is_serial=target.is_serial)
     if lut > target.lut or bram36 > target.bram36:
         raise FpgaError(
             f"the network needs about {lut} LUTs and {bram36:g} block RAMs, {target.part} has {target.lut} and "

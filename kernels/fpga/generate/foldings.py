@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 
 from edgemeta.kernels.fpga.generate.engines import Engine
-from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network, fifo_style, plan_network
 from edgemeta.model.graph import Model
 
 DEFAULT_CYCLES = 21_000
@@ -28,6 +28,9 @@ FACTORS: Mapping[str, float] = {
     "engine": 88.4,
 }
 """LUTs per unit of each feature of a convolution."""
+
+CREDITS = 2
+"""Images that a serial line keeps in block RAM (rtl/serial.sv)."""
 
 _ADD, _CLAMP = 40, 10
 _POOL = {"WIDTH": 6.0, "engine": 70.0}
@@ -58,9 +61,13 @@ def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool =
     return plan_network(model, chosen, constant=constant)
 
 
-def predicted(network: Network) -> Mapping[str, tuple[int, float]]:
-    """LUTs and block RAMs by engine."""
-    return {engine.name: (predicted_lut(engine), predicted_bram36(engine)) for engine in network.engines}
+def predicted(network: Network, *, is_serial: bool) -> tuple[int, float]:
+    """LUTs of all engines; block RAMs of these, of residual FIFOs, and of the images of a serial line (is_serial)."""
+    blocks = sum(map(predicted_bram36, network.engines))
+    blocks += sum(_blocks(8, depth) for depth in network.fifos.values() if fifo_style(depth) == "block")
+    if is_serial:
+        blocks += _blocks(8, 1 << (CREDITS * math.prod(network.model.input.shape) - 1).bit_length())
+    return sum(map(predicted_lut, network.engines)), blocks
 
 
 def _candidates(model: Model, constant: bool) -> dict[str, list[Engine]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.build import Target
 from edgemeta.kernels.fpga.generate.engines import TABLE, Engine, Memory
-from edgemeta.kernels.fpga.generate.foldings import predicted_bram36
+from edgemeta.kernels.fpga.generate.foldings import predicted
 from edgemeta.kernels.fpga.generate.network import Network
 
 LINE = 3
@@ -33,7 +33,7 @@ class Lines:
 
 def fitting(network: Network, target: Target) -> Network:
     """The network itself where its block RAM fits into `target`, else with lines for all tables that are lines."""
-    if sum(map(predicted_bram36, network.engines)) <= target.bram36:
+    if predicted(network, is_serial=target.is_serial)[1] <= target.bram36:
         return network
     return with_lines(network)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from edgemeta.kernels.fpga.generate.engines import Engine
-from edgemeta.kernels.fpga.generate.network import Network
+from edgemeta.kernels.fpga.generate.network import Network, fifo_style
 from edgemeta.model.graph import INPUT
 
 _LOAD = ".load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)"
@@ -144,9 +144,8 @@ class _Streams:
                     continue
                 branch, late = self._branch(name, reader), self._arriving(name, reader)
                 lines += self._wires(late, 8)
-                style = "block" if depth > 64 else "distributed"
                 lines.append(
-                    f'    edgemeta_fifo #(.WIDTH(8), .DEPTH({depth}), .STYLE("{style}")) '
+                    f'    edgemeta_fifo #(.WIDTH(8), .DEPTH({depth}), .STYLE("{fifo_style(depth)}")) '
                     f"fifo_{self._label[reader[0]]}_{reader[1]} (.clk(clk), .rst(rst), "
                     f"{_port('in', branch)}, {_port('out', late)});"
                 )

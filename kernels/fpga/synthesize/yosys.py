@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.cache_folder import default_folder
 from edgemeta.kernels.fpga.generate.engines import Engine, Memory
-from edgemeta.kernels.fpga.generate.network import FpgaError, Network
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network, fifo_style
 from edgemeta.kernels.fpga.generate.verilog import (
     accelerator_source,
     literal,
@@ -102,8 +102,7 @@ def stream_cells(network: Network, folder: Path | None = None) -> Cells:
     """Cells of the residual FIFOs between the engines; forks are a few LUTs each and counted, too."""
     total = Cells()
     for depth in network.fifos.values():
-        style = "block" if depth > 64 else "distributed"
-        total += module_cells("edgemeta_fifo", {"WIDTH": 8, "DEPTH": depth, "STYLE": style}, (), folder)
+        total += module_cells("edgemeta_fifo", {"WIDTH": 8, "DEPTH": depth, "STYLE": fifo_style(depth)}, (), folder)
         total += module_cells("edgemeta_fork", {"WIDTH": 8}, (), folder)
     return total
 

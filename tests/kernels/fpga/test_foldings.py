@@ -1,10 +1,17 @@
 """The least logic that reaches a goal."""
 
+import json
+
 import pytest
 
+from benchmarks.result_file import RESULTS
 from edgemeta.kernels.fpga.generate.build import TARGETS
-from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted_bram36, predicted_lut
+from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted, predicted_lut
+from edgemeta.kernels.fpga.generate.lines import fitting
 from edgemeta.kernels.fpga.generate.network import FpgaError
+from edgemeta.kernels.fpga.synthesize.boards import BOARDS
+from edgemeta.model.file import load
+from edgemeta.model.zoo import find
 from tests.conformance.power_of_two import random_resnet8
 
 MODEL = random_resnet8(side=8, width=4)
@@ -31,5 +38,20 @@ def test_the_goal_without_a_wish_is_what_the_slowest_needs_if_that_is_more() -> 
 def test_resnet8_is_predicted_to_fit_its_device() -> None:
     network = choose_foldings(random_resnet8(), 21_000)
     assert network.interval == 17_505
-    assert sum(map(predicted_lut, network.engines)) < TARGETS["xc7z020"].lut
-    assert sum(map(predicted_bram36, network.engines)) <= TARGETS["xc7z020"].bram36
+    lut, bram36 = predicted(network, is_serial=False)
+    assert lut < TARGETS["xc7z020"].lut
+    assert bram36 <= TARGETS["xc7z020"].bram36
+
+
+def test_predicted_blocks_are_those_of_routed_boards() -> None:
+    """Exactly; but Yosys keeps two tables of lines in blocks, and a shallow memory of the widest network outside."""
+    apart = {}
+    for run in json.loads((RESULTS / "fpga-route.json").read_text("utf-8"))["runs"]:
+        target = BOARDS[run["target"]].target
+        network = fitting(choose_foldings(load(find(run["model"])), run["interval"]), target)
+        _, bram36 = predicted(network, is_serial=target.is_serial)
+        apart[run["target"], run["interval"]] = 2 * bram36 - run["used"]["ebr"]
+    assert apart.pop(("ulx3s-25f", 262_144)) == -2
+    assert apart.pop(("ulx3s-85f", 32_768)) == 1
+    assert len(apart) >= 3
+    assert not any(apart.values())

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgemeta.kernels.fpga.generate.build import Target
-from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted_bram36, predicted_lut
+from edgemeta.kernels.fpga.generate.foldings import choose_foldings, predicted
 from edgemeta.kernels.fpga.generate.lines import LINE, fitting, lines_of
 from edgemeta.model.file import load
 from edgemeta.model.zoo import find
@@ -73,8 +73,9 @@ def test_lines_take_the_place_of_tables_where_a_device_lacks_block_ram() -> None
     small = fitting(network, Target("LFE5U-25F", 24_288, 28))
     modes = [engine.parameters.get("MODE") for engine in small.engines]
     assert modes.count(LINE) == 10
-    assert sum(map(predicted_bram36, small.engines)) < 20 < 40 < sum(map(predicted_bram36, network.engines))
-    assert sum(map(predicted_lut, small.engines)) > sum(map(predicted_lut, network.engines))
+    (lut, bram36), (tables_lut, tables_bram36) = (predicted(each, is_serial=True) for each in (small, network))
+    assert lut > tables_lut
+    assert (bram36, tables_bram36) == (24.5, 46)
     random = choose_foldings(random_resnet8(side=8, width=4), 5000)
     none = fitting(random, Target("none", 0, 0))
     assert none.engines[1:3] == random.engines[1:3]
