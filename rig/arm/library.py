@@ -20,6 +20,7 @@ class EmulatedLibrary:
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._resizers: dict[int, tuple[int, ...]] = {}  # the numbers that the bytes begin with
+        self._sizes: dict[int, list[int]] = {}  # of a program's input and outputs: asked for once, as a user does
 
     def stop(self) -> None:
         """End the runner, which has come to the end of its input."""
@@ -32,6 +33,7 @@ class EmulatedLibrary:
         return self._number("em_open", struct.pack("<ii", isa, threads), error) or None
 
     def em_close(self, handle: int) -> None:
+        self._sizes.pop(handle, None)
         self._call("em_close", handle)
 
     def em_isa(self, handle: int) -> int:
@@ -45,7 +47,10 @@ class EmulatedLibrary:
 
     def em_run(self, program: ctypes.c_void_p, count: ctypes.c_int32, address: ctypes.c_void_p, outputs: Any) -> None:
         handle, images = program.value or 0, count.value
-        sizes = [images * self._number("em_bytes", struct.pack("<qi", handle, i)) for i in range(-1, len(outputs))]
+        if handle not in self._sizes:
+            ask = [struct.pack("<qi", handle, i) for i in range(-1, len(outputs))]
+            self._sizes[handle] = [self._number("em_bytes", each) for each in ask]
+        sizes = [images * each for each in self._sizes[handle]]
         batch = ctypes.string_at(address, sizes[0])
         found = self._call(
             "em_run", struct.pack(f"<qii{len(outputs)}q", handle, images, len(outputs), *sizes[1:]) + batch

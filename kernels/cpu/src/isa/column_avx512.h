@@ -13,8 +13,8 @@ struct ColumnTaps {
   __m512i w;
 
   static INLINE ColumnTaps load(const uint8_t* from) { return {_mm512_loadu_si512(from)}; }
-  static void store(uint8_t* taps, int32_t channel, int32_t ky, int32_t weight) {
-    taps[channel * 4 + ky] = static_cast<uint8_t>(weight);
+  static void store(uint8_t* taps, int32_t kx, int32_t channel, int32_t ky, int32_t weight) {
+    taps[kx * kBytes + channel * 4 + ky] = static_cast<uint8_t>(weight);
   }
   INLINE ColumnTaps a_row_further() const { return {_mm512_slli_epi32(w, 8)}; }
 };

@@ -14,8 +14,8 @@ struct ColumnTaps {
   __m256i a, b;
 
   static INLINE ColumnTaps load(const uint8_t* from) { return {load8(from), load8(from + 32)}; }
-  static void store(uint8_t* taps, int32_t channel, int32_t ky, int32_t weight) {
-    taps[channel * 4 + ky] = static_cast<uint8_t>(weight);
+  static void store(uint8_t* taps, int32_t kx, int32_t channel, int32_t ky, int32_t weight) {
+    taps[kx * kBytes + channel * 4 + ky] = static_cast<uint8_t>(weight);
   }
   INLINE ColumnTaps a_row_further() const { return {_mm256_slli_epi32(a, 8), _mm256_slli_epi32(b, 8)}; }
 };

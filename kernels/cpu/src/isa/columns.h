@@ -5,8 +5,8 @@
 // down, gives the next output row, too. Each column is rearranged once for all outputs of its rows that read it, where
 // taps_*.h rearrange the pixels of every kernel row.
 //
-// Included after the header of a column, which defines Column and ColumnTaps. weights: [blocks][addends]
-// [3 kernel columns], each of ColumnTaps::kBytes.
+// Included after the header of a column, which defines Column and ColumnTaps, on ARM run_columns, too. weights: [blocks]
+// [addends], each of 3 * ColumnTaps::kBytes.
 #pragma once
 
 #include "finish.h"
@@ -35,12 +35,13 @@ void pack_columns(const Depthwise& conv, const int32_t* weights, uint8_t* packed
         int32_t weight = weights[(c * 3 + ky) * 3 + kx];
         for (int32_t part = 0; part < addends; ++part) {
           const int32_t taken = smaller(greater(weight, -128), 127);
-          ColumnTaps::store(packed + ((c / kBlock * addends + part) * 3 + kx) * ColumnTaps::kBytes, c % kBlock, ky,
-                            taken);
+          ColumnTaps::store(packed + (c / kBlock * addends + part) * 3 * ColumnTaps::kBytes, kx, c % kBlock, ky, taken);
           weight -= taken;
         }
       }
 }
+
+#if !defined(EM_ISA_NEON)
 
 // One block of an output row, or of two (kRows). kRests: the block has second addends that are not 0.
 template <int kStride, int kRows, bool kRests>
@@ -117,6 +118,8 @@ INLINE inline void run_columns(const Depthwise& conv, uint8_t* arena, int32_t y)
       Columns<kStride, kRows, false>(conv, block).run(conv, arena, y, block, finish, range);
     });
 }
+
+#endif
 
 void run_by_columns(const Depthwise& conv, uint8_t* arena, int32_t first, int32_t last) {
   int32_t y = first;

@@ -25,37 +25,81 @@ struct Strips {
   const Conv& conv;
   uint8_t* arena;
 
-  // Some rows of one block; weights and starts: of that block.
-  void run(int32_t first, int32_t last, int32_t block, const uint8_t* weights, const int8_t* starts = nullptr) const {
+  // Whether rows lie one after the other in memory, as many pixels wide as the output's.
+  bool is_joined(const View& view) const { return view.row == int64_t{conv.out.width} * view.pixel; }
+
+  // Whether the pixels of some rows are read as those of one.
+  bool joins_rows() const {
     const Window& window = conv.window;
-    const int64_t step = window.stride_x * conv.in.pixel;
+    return window.height == 1 && window.width == 1 && window.stride_x == 1 && window.stride_y == 1 &&
+           is_joined(conv.in);
+  }
+
+  const uint8_t* input_of(int32_t y, int32_t x) const {
+    const Window& window = conv.window;
+    return arena + conv.in.at(int64_t{y} * window.stride_y - window.top, int64_t{x} * window.stride_x - window.left);
+  }
+
+  // Some rows of one block; weights and starts: of that block; packed: the pixels of rows that are joined, or null.
+  void run(int32_t first, int32_t last, int32_t block, const uint8_t* weights, const int8_t* starts = nullptr,
+           const int8_t* packed = nullptr) const {
+    const int64_t step = packed ? conv.span : conv.window.stride_x * conv.in.pixel;
+    WindowOf window(conv, step);
+    if (packed) window.reads = Reads::packed;
     const int32_t lowest_pairs = conv.lowest_pairs ? conv.lowest_pairs[block] : 0;
+    const bool joins = joins_rows();
+    const int32_t rows = joins ? last - first : 1, width = rows * conv.out.width;
     alignas(64) int32_t sums[kStrip * kBlock];
-    for (int32_t y = first; y < last; ++y)
-      for (int32_t x = 0; x < conv.out.width; x += kStrip) {
-        const int32_t pixels = smaller(kStrip, conv.out.width - x), whole = pixels / kPixels, rest = pixels % kPixels;
-        const uint8_t* in = arena + conv.in.at(int64_t{y} * window.stride_y - window.top,
-                                               int64_t{x} * window.stride_x - window.left);
-        const TileInput input{reinterpret_cast<const int8_t*>(in), step, reinterpret_cast<const int8_t*>(weights),
-                              conv.bias + block * kBlock, lowest_pairs, starts};
-        if (whole > 0) Tiles<kPixels>::run[kPixels - 1](conv, input, whole, sums);
+    for (int32_t y = first; y < last; y += rows)
+      for (int32_t x = 0; x < width; x += kStrip) {
+        const int32_t pixels = smaller(kStrip, width - x);
+        const int32_t whole = (packed ? pixels + kPixels - 1 : pixels) / kPixels, rest = packed ? 0 : pixels % kPixels;
+        const auto* in = packed ? packed + x * step : reinterpret_cast<const int8_t*>(input_of(y, x));
+        const TileInput input{in, step, reinterpret_cast<const int8_t*>(weights), conv.bias + block * kBlock,
+                              lowest_pairs, starts};
+        if (whole > 0) Tiles<kPixels>::run[kPixels - 1](conv, window, input, whole, sums);
         if (rest > 0)
-          Tiles<kPixels>::run[rest - 1](conv, input.from(whole * kPixels), 1, sums + whole * kPixels * kBlock);
-        finish_block(conv, arena, y, x, block, pixels, sums);
+          Tiles<kPixels>::run[rest - 1](conv, window, input.from(whole * kPixels), 1, sums + whole * kPixels * kBlock);
+        joins ? finish_joined(first, x, block, pixels, sums) : finish_block(conv, arena, y, x, block, pixels, sums);
       }
   }
 
-  // So many that their input and output stay in the second cache, while the weights of a block are in the first.
-  int32_t rows_at_once() const {
-    constexpr int64_t kBytes = 48 * 1024;
-    return static_cast<int32_t>(kBytes / (conv.in.row * conv.window.stride_y + conv.out.row)) + 1;
+  // Pixels from the x-th on of the row `first` and those after it.
+  void finish_joined(int32_t first, int32_t x, int32_t block, int32_t pixels, const int32_t* sums) const {
+    if (is_joined(conv.out) && (!conv.has_sum || is_joined(conv.other)))
+      return finish_block(conv, arena, first, x, block, pixels, sums);
+    int32_t row = first + x / conv.out.width, column = x % conv.out.width;
+    while (pixels > 0) {
+      const int32_t count = smaller(conv.out.width - column, pixels);
+      finish_block(conv, arena, row++, column, block, count, sums);
+      column = 0;
+      pixels -= count;
+      sums += count * kBlock;
+    }
   }
 
-  void by_block(int32_t first, int32_t last) const {
+  // So many that their input and output stay in the second cache, while the weights of a block are in the first.
+  static int32_t rows_at_once(const Conv& conv) {
+    constexpr int64_t kBytes = 48 * 1024;
+    const auto rows = static_cast<int32_t>(kBytes / (conv.in.row * conv.window.stride_y + conv.out.row)) + 1;
+    return smaller(rows, conv.out.height);
+  }
+
+  // Packing the pixels pays where several blocks read them.
+  bool packs_pixels() const { return kPacksPixels && conv.out.blocks() > 2 && joins_rows(); }
+
+  void by_block(int32_t first, int32_t last, uint8_t* scratch) const {
     const auto* weights = static_cast<const uint8_t*>(conv.weights);
-    for (int32_t top = first; top < last; top += rows_at_once())
+    const int32_t rows = rows_at_once(conv);
+    for (int32_t top = first; top < last; top += rows) {
+      const int32_t bottom = smaller(top + rows, last);
+      int8_t* packed = packs_pixels() ? reinterpret_cast<int8_t*>(scratch) : nullptr;
+      if (packed)
+        pack_pixels(reinterpret_cast<const int8_t*>(input_of(top, 0)), conv.in.pixel, conv.span,
+                    ((bottom - top) * conv.out.width + kPixels - 1) / kPixels, packed);
       for (int32_t block = 0; block < conv.out.blocks(); ++block)
-        run(top, smaller(top + rows_at_once(), last), block, weights + block * conv.block_bytes);
+        run(top, bottom, block, weights + block * conv.block_bytes, nullptr, packed);
+    }
   }
 
   // Packed weights are unpacked once for all rows.
@@ -69,10 +113,14 @@ struct Strips {
 
 inline void run_rows(const Conv& conv, uint8_t* arena, int32_t first, int32_t last, uint8_t* scratch) {
   const Strips strips{conv, arena};
-  conv.packed_bits > 0 ? strips.by_packed_block(first, last, scratch) : strips.by_block(first, last);
+  conv.packed_bits > 0 ? strips.by_packed_block(first, last, scratch) : strips.by_block(first, last, scratch);
 }
 
-inline size_t rows_scratch(const Conv& conv) { return conv.packed_bits > 0 ? unpack_scratch(conv, 1) : 0; }
+inline size_t rows_scratch(const Conv& conv) {
+  if (conv.packed_bits > 0) return unpack_scratch(conv, 1);
+  if (!Strips{conv, nullptr}.packs_pixels()) return 0;
+  return size_t(Strips::rows_at_once(conv) * conv.out.width + kPixels - 1) * conv.span;
+}
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE

@@ -11,12 +11,15 @@
 #elif defined(EM_ISA_AVX2)
 #include "taps_avx2.h"
 #elif defined(EM_ISA_NEON)
+#if defined(EM_ISA_DOTPROD) || defined(EM_ISA_I8MM)
+#include "column_arm.h"
+#endif
 #include "taps_neon.h"
 #else
 #include "taps_portable.h"
 #endif
 
-#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVXVNNI)
+#if defined(EM_ISA_AVX512) || defined(EM_ISA_AVXVNNI) || defined(EM_ISA_DOTPROD) || defined(EM_ISA_I8MM)
 #define EM_HAS_COLUMNS
 #include "columns.h"
 #endif

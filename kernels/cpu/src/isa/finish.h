@@ -9,6 +9,7 @@ namespace {
 
 // One object per method: made once per block, so that its constants stay in registers; called with accumulators. Where
 // a method is not kInRange, its results are still to be clamped to lo .. hi: cheapest as bytes, when they are stored.
+// On ARM they are then less by the zero point, too.
 
 #if !defined(EM_ISA_NEON)
 
@@ -41,16 +42,13 @@ struct ByLine {
 // multiple of 2**31. The planner scales m and s so that s >= 32 and m < 2**31: |result| <= 2**30.
 struct ByHighProduct {
   static constexpr bool kInRange = false;
-  I32x16 multiplier, left, zero;
+  I32x16 multiplier, left;
 
   INLINE ByHighProduct(const Requantize& rq, int32_t block)
       : multiplier(load(rq.high_multiplier + block * kBlock)),
-        left(negative(load(rq.high_shift + block * kBlock))),
-        zero(splat(rq.zero)) {}
+        left(negative(load(rq.high_shift + block * kBlock))) {}
 
-  INLINE I32x16 operator()(const I32x16& acc) const {
-    return rounding_shift_left(high_product(acc, multiplier), left) + zero;
-  }
+  INLINE I32x16 operator()(const I32x16& acc) const { return rounding_shift_left(high_product(acc, multiplier), left); }
 };
 
 #endif
@@ -176,17 +174,14 @@ struct ByRoundedLine {
 struct ByIntegerLine {
   static constexpr bool kInRange = false;
   TableIndex index;
-  I32x16 slope, start, zero;
+  I32x16 slope, start;
 
   INLINE ByIntegerLine(const Requantize& rq, int32_t block)
       : index(rq, block),
         slope(load(rq.slope + block * kBlock)),
-        start(load(rq.start + block * kBlock)),
-        zero(splat(rq.zero)) {}
+        start(load(rq.start + block * kBlock)) {}
 
-  INLINE I32x16 operator()(const I32x16& acc) const {
-    return shift_right(index(acc) * slope + start, kLineShift) + zero;
-  }
+  INLINE I32x16 operator()(const I32x16& acc) const { return shift_right(index(acc) * slope + start, kLineShift); }
 };
 
 #endif
@@ -233,8 +228,12 @@ INLINE inline void with_range(const Requantize& rq, const Finish& finish, Use us
   if constexpr (Finish::kInRange) {
     use(finish, AnyByte());
   } else {
-    if (rq.lo == least && rq.hi == least + 255) return use(finish, AnyByte());
-    use(finish, ByteRange{rq.lo, rq.hi});
+    const bool is_full = rq.lo == least && rq.hi == least + 255;
+#if defined(EM_ISA_NEON)
+    is_full ? use(finish, MovedByte(rq.zero)) : use(finish, ByteRange(rq.lo, rq.hi, rq.zero));
+#else
+    is_full ? use(finish, AnyByte()) : use(finish, ByteRange{rq.lo, rq.hi});
+#endif
   }
 }
 template <typename Use>
@@ -258,6 +257,25 @@ inline void finish_one(const Requantize& rq, int32_t block, const I32x16& acc, u
   }
   with_stored_method(rq, block,
                      [&](const auto& finish, const auto& range) INLINE { store_bytes(out, finish(acc), range); });
+}
+
+// Store result(sums of pixel p) for all pixels, four at a time if possible.
+template <typename Result, typename Range>
+INLINE inline void store_pixels(uint8_t* to, int64_t step, int32_t pixels, const int32_t* sums, const Range& range,
+                                const Result& result) {
+  int32_t p = 0;
+  for (; p + 4 <= pixels; p += 4, sums += 4 * kBlock)
+    store_bytes(to + p * step, step, result(load(sums), p), result(load(sums + kBlock), p + 1),
+                result(load(sums + 2 * kBlock), p + 2), result(load(sums + 3 * kBlock), p + 3), range);
+  for (; p < pixels; ++p, sums += kBlock) store_bytes(to + p * step, result(load(sums), p), range);
+}
+
+// Requantize and store the sums of a block's pixels.
+INLINE inline void finish_pixels(const Requantize& rq, int32_t block, uint8_t* to, int64_t step, int32_t pixels,
+                                 const int32_t* sums) {
+  with_stored_method(rq, block, [&](const auto& finish, const auto& range) INLINE {
+    store_pixels(to, step, pixels, sums, range, [&](const I32x16& acc, int32_t) INLINE { return finish(acc); });
+  });
 }
 
 }  // namespace

@@ -21,6 +21,22 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
   return FULL ? y : clamp(y + splat(s.zero), s.lo, s.hi);
 }
 
+// The result of a method that adds its zero point at the end, without that.
+#if defined(EM_ISA_NEON)
+template <typename Finish>
+constexpr bool kAddsZero = !Finish::kInRange;
+template <typename Finish>
+INLINE inline I32x16 less_zero(const Finish& finish, const I32x16& acc) {
+  return finish(acc);
+}
+#else
+template <typename Finish>
+constexpr bool kAddsZero = false;
+template <>
+constexpr bool kAddsZero<ByLine> = true;
+INLINE inline I32x16 less_zero(const ByLine& finish, const I32x16& acc) { return finish.less_zero(acc); }
+#endif
+
 // An operand that is requantized right before: where the method adds its zero point at the end, the sum's constant can
 // hold that, times the multiplier; sums wrap.
 template <typename Finish>
@@ -28,31 +44,24 @@ struct Operand {
   const Finish& finish;
   const I32x16 lo, hi;
 
-  INLINE Operand(const Finish& given, const Requantize& rq) : finish(given), lo(splat(rq.lo)), hi(splat(rq.hi)) {}
+  INLINE Operand(const Finish& given, const Requantize& rq)
+      : finish(given), lo(splat(rq.lo - taken(rq))), hi(splat(rq.hi - taken(rq))) {}
+
+  static int32_t taken(const Requantize& rq) { return kAddsZero<Finish> ? rq.zero : 0; }
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    const I32x16 y = finish(acc);
-    return Finish::kInRange ? y : min(max(y, lo), hi);
+    if constexpr (Finish::kInRange)
+      return finish(acc);
+    else if constexpr (kAddsZero<Finish>)
+      return min(max(less_zero(finish, acc), lo), hi);
+    else
+      return min(max(finish(acc), lo), hi);
   }
-  static void move_zero(const Requantize&, Sum&) {}
-};
-
-#if !defined(EM_ISA_NEON)
-template <>
-struct Operand<ByLine> {
-  const ByLine& finish;
-  const I32x16 lo, hi;
-
-  INLINE Operand(const ByLine& given, const Requantize& rq)
-      : finish(given), lo(splat(rq.lo - rq.zero)), hi(splat(rq.hi - rq.zero)) {}
-
-  INLINE I32x16 operator()(const I32x16& acc) const { return min(max(finish.less_zero(acc), lo), hi); }
   static void move_zero(const Requantize& rq, Sum& sum) {
     sum.constant = static_cast<int32_t>(static_cast<uint32_t>(sum.constant) +
-                                        static_cast<uint32_t>(rq.zero) * static_cast<uint32_t>(sum.multiplier_a));
+                                        static_cast<uint32_t>(taken(rq)) * static_cast<uint32_t>(sum.multiplier_a));
   }
 };
-#endif
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE

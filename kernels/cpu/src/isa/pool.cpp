@@ -11,6 +11,27 @@ inline int32_t factor_of(int32_t share, int32_t first, int32_t size, int32_t sid
   return share == 0 ? 1 : share / (smaller(first + size, side) - greater(first, 0));
 }
 
+// acc + sum of `count` bytes of each channel.
+INLINE inline I32x16 add_pixels(I32x16 acc, const uint8_t* in, int64_t pixel, int32_t count) {
+#if defined(EM_ISA_NEON)
+  // -128 * 256 fits int16.
+  for (int32_t left = count; left > 0; left -= 256) {
+    int16x8_t low = vdupq_n_s16(0), high = low;
+#pragma GCC unroll 4
+    for (int32_t i = smaller(left, 256); i > 0; --i, in += pixel) {
+      const int8x16_t x = vreinterpretq_s8_u8(vld1q_u8(in));
+      low = vaddw_s8(low, vget_low_s8(x));
+      high = vaddw_s8(high, vget_high_s8(x));
+    }
+    acc = {vaddw_s16(acc.a, vget_low_s16(low)), vaddw_s16(acc.b, vget_high_s16(low)),
+           vaddw_s16(acc.c, vget_low_s16(high)), vaddw_s16(acc.d, vget_high_s16(high))};
+  }
+#else
+  for (int32_t i = 0; i < count; ++i, in += pixel) acc = acc + load_bytes(in);
+#endif
+  return acc;
+}
+
 }  // namespace
 
 // acc = sum of (u - zero); the border holds the zero point, so that the padding adds 0.
@@ -27,10 +48,8 @@ void average_pool(const Pool& pool, uint8_t* arena, int32_t first, int32_t last)
       uint8_t* out = arena + pool.out.at(y, x);
       for (int32_t block = 0; block < pool.out.blocks(); ++block) {
         I32x16 acc = start;
-        for (int32_t ky = 0; ky < win.height; ++ky) {
-          const uint8_t* in = corner + ky * pool.in.row + block * kBlock;
-          for (int32_t kx = 0; kx < win.width; ++kx, in += pool.in.pixel) acc = acc + load_bytes(in);
-        }
+        for (int32_t ky = 0; ky < win.height; ++ky)
+          acc = add_pixels(acc, corner + ky * pool.in.row + block * kBlock, pool.in.pixel, win.width);
         finish_one(pool.requantize, block, acc * factor, out + block * kBlock);
       }
     }

@@ -59,7 +59,7 @@ INLINE inline void run_outputs(const WindowOf& window, const TileInput& input, c
     unrolled<P>([&](auto p) INLINE { x[p.value] = vld1q_s8(in + p.value * step); });
     unrolled<O / 4>([&](auto four) INLINE {
       constexpr int o = four.value * 4;
-      const int8x16x4_t w = load_next(weights);
+      const Weights w = load_next(weights);
       unrolled<4>([&](auto i) INLINE {
         constexpr int of = o + i.value;
 #if defined(__aarch64__)
@@ -87,10 +87,10 @@ INLINE inline void run_outputs(const WindowOf& window, const TileInput& input, c
 
 // kLowestPairs: whether some outputs of the block have lowest pairs.
 template <int P, bool kLowestPairs>
-INLINE inline void run_all(const Conv& conv, const TileInput& given, int32_t tiles, int32_t* sums) {
+INLINE inline void run_all(const WindowOf& given_window, const TileInput& given, int32_t tiles, int32_t* sums) {
   constexpr int kOutputs = kSums / (P == 3 ? 4 : P);
   constexpr int32_t kFours = (1 << kOutputs / 4) - 1;
-  const WindowOf window(conv, given.step);
+  const WindowOf window = given_window;
   const TileInput input = given;
   const int8_t* corner = input.in;
   for (; tiles > 0; --tiles, corner += P * input.step, sums += P * kBlock)
@@ -103,8 +103,8 @@ INLINE inline void run_all(const Conv& conv, const TileInput& given, int32_t til
 }
 
 template <int P>
-void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
-  input.lowest_pairs != 0 ? run_all<P, true>(conv, input, tiles, sums) : run_all<P, false>(conv, input, tiles, sums);
+void run_tiles(const Conv&, const WindowOf& window, const TileInput& input, int32_t tiles, int32_t* sums) {
+  input.lowest_pairs != 0 ? run_all<P, true>(window, input, tiles, sums) : run_all<P, false>(window, input, tiles, sums);
 }
 
 }  // namespace

@@ -25,7 +25,12 @@ INLINE inline I32x16 quarters(const I32x16& x, const I32x16& y, F f) {
 }
 
 INLINE inline I32x16 load(const int32_t* p) {
+#if defined(__aarch64__)
+  const int32x4x4_t all = vld1q_s32_x4(p);
+  return {all.val[0], all.val[1], all.val[2], all.val[3]};
+#else
   return {vld1q_s32(p), vld1q_s32(p + 4), vld1q_s32(p + 8), vld1q_s32(p + 12)};
+#endif
 }
 INLINE inline I32x16 load_bytes(const uint8_t* p) {
   const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
@@ -39,20 +44,30 @@ INLINE inline void store(int32_t* p, const I32x16& x) {
   vst1q_s32(p + 8, x.c);
   vst1q_s32(p + 12, x.d);
 }
-struct ByteRange {
-  int8x16_t lo, hi;
-  ByteRange(int32_t least, int32_t greatest)
-      : lo(vdupq_n_s8(static_cast<int8_t>(least))), hi(vdupq_n_s8(static_cast<int8_t>(greatest))) {}
+// Lanes that a zero point is added to, a byte too, when they are stored: as int16, which takes half the instructions.
+struct MovedByte {
+  int16x8_t zero;
+  explicit MovedByte(int32_t given) : zero(vdupq_n_s16(static_cast<int16_t>(given))) {}
 };
+struct ByteRange : MovedByte {
+  int8x16_t lo, hi;
+  ByteRange(int32_t least, int32_t greatest, int32_t given)
+      : MovedByte(given),
+        lo(vdupq_n_s8(static_cast<int8_t>(least))),
+        hi(vdupq_n_s8(static_cast<int8_t>(greatest))) {}
+};
+INLINE inline int16x8_t moved(int16x8_t words, AnyByte) { return words; }
+INLINE inline int16x8_t moved(int16x8_t words, const MovedByte& range) { return vqaddq_s16(words, range.zero); }
 INLINE inline int8x16_t within(int8x16_t bytes, AnyByte) { return bytes; }
+INLINE inline int8x16_t within(int8x16_t bytes, const MovedByte&) { return bytes; }
 INLINE inline int8x16_t within(int8x16_t bytes, const ByteRange& range) {
   return vminq_s8(vmaxq_s8(bytes, range.lo), range.hi);
 }
-// clamp(lane, -128, 127), then to the range: saturating to 16 bits first does not change it.
+// clamp(zero + lane, -128, 127), then to the range: saturating to 16 bits, before and after the sum, does not change it.
 template <typename Range = AnyByte>
 INLINE inline void store_bytes(uint8_t* p, const I32x16& x, const Range& range = {}) {
-  const int16x8_t low = vcombine_s16(vqmovn_s32(x.a), vqmovn_s32(x.b));
-  const int16x8_t high = vcombine_s16(vqmovn_s32(x.c), vqmovn_s32(x.d));
+  const int16x8_t low = moved(vcombine_s16(vqmovn_s32(x.a), vqmovn_s32(x.b)), range);
+  const int16x8_t high = moved(vcombine_s16(vqmovn_s32(x.c), vqmovn_s32(x.d)), range);
   const int8x16_t bytes = vcombine_s8(vqmovn_s16(low), vqmovn_s16(high));
   vst1q_u8(p, vreinterpretq_u8_s8(within(bytes, range)));
 }

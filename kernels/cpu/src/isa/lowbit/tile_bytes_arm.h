@@ -84,7 +84,7 @@ void find_starts(const Conv& conv, const int8_t* weights, int8_t* starts) {
       unrolled<kNarrowOutputs>([&](auto o) INLINE { sums[o.value] = Sums(zero); });
       for (int32_t left = smaller(conv.steps, all - first); left > 0; --left)
         unrolled<kNarrowOutputs / 4>([&](auto four) INLINE {
-          const int8x16x4_t w = load_next(weights);
+          const Weights w = load_next(weights);
           unrolled<4>([&](auto i) INLINE { sums[four.value * 4 + i.value].add(middle, w.val[i.value]); });
         });
       unrolled<kNarrowOutputs>([&](auto o) INLINE { vst1q_s8(starts + o.value * 16, sums[o.value].negated()); });
@@ -108,7 +108,7 @@ INLINE inline void run_outputs(const WindowOf& window, const int8_t* row, int64_
   Sums acc[P][O];
   const auto begin = [&]() INLINE {
     unrolled<O / 4>([&](auto four) INLINE {
-      const int8x16x4_t start = load_next(starts);
+      const Weights start = load_next(starts);
       unrolled<P * 4>([&](auto i) INLINE {
         acc[i.value / 4][four.value * 4 + i.value % 4] = Sums(start.val[i.value % 4]);
       });
@@ -141,7 +141,7 @@ INLINE inline void run_outputs(const WindowOf& window, const int8_t* row, int64_
           int8x16_t x[P];
           unrolled<P>([&](auto p) INLINE { x[p.value] = load_inputs(in[p.value]); });
           unrolled<O / 4>([&](auto four) INLINE {
-            const int8x16x4_t w = load_next(weights);
+            const Weights w = load_next(weights);
             unrolled<P * 4>([&](auto i) INLINE {
               acc[i.value % P][four.value * 4 + i.value / P].add(x[i.value % P], w.val[i.value / P]);
             });
@@ -154,9 +154,10 @@ INLINE inline void run_outputs(const WindowOf& window, const int8_t* row, int64_
 }
 
 template <int P, typename Sums>
-INLINE inline void run_all(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
+INLINE inline void run_all(const Conv& conv, const WindowOf& given, const TileInput& input, int32_t tiles,
+                           int32_t* sums) {
   constexpr int kParts = kBlock / kNarrowOutputs;
-  const WindowOf window(conv, input.step);
+  const WindowOf window = given;
   const int64_t step = input.step, of_weights = conv.block_bytes / kParts, of_starts = start_bytes(conv) / kParts;
   const int8_t *corner = input.in, *weights = input.weights, *starts = input.starts;
   const int32_t* bias = input.bias;
@@ -170,9 +171,9 @@ INLINE inline void run_all(const Conv& conv, const TileInput& input, int32_t til
 }
 
 template <int P>
-void run_tiles(const Conv& conv, const TileInput& input, int32_t tiles, int32_t* sums) {
-  conv.sum_bytes == 1 ? run_all<P, InInt8>(conv, input, tiles, sums)
-                      : run_all<P, InInt16>(conv, input, tiles, sums);
+void run_tiles(const Conv& conv, const WindowOf& window, const TileInput& input, int32_t tiles, int32_t* sums) {
+  conv.sum_bytes == 1 ? run_all<P, InInt8>(conv, window, input, tiles, sums)
+                      : run_all<P, InInt16>(conv, window, input, tiles, sums);
 }
 
 }  // namespace
