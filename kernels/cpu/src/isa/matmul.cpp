@@ -45,14 +45,13 @@ struct Room {
   }
 };
 
-// A convolution over `rows` positions of one head.
-Conv conv_of(const MatMul& op, const Room& room, int32_t rows, int32_t h, uint8_t* own) {
+// The shape of a convolution over `rows` positions of one head.
+Conv shape_of(const MatMul& op, const Room& room, int32_t rows) {
   Conv conv{};
   conv.in = op.a;
   conv.in.height = 1;
   conv.in.width = conv.out.width = rows;
   conv.in.channels = op.terms;
-  conv.in.origin += h * op.terms;
   conv.out.height = 1;
   conv.out.channels = op.results;
   conv.out.pixel = room.row * 4;
@@ -61,6 +60,12 @@ Conv conv_of(const MatMul& op, const Room& room, int32_t rows, int32_t h, uint8_
   conv.spans = 1;
   conv.span = room.span;
   conv.span_step = op.a.pixel;
+  return conv;
+}
+
+Conv conv_of(const MatMul& op, const Room& room, int32_t rows, int32_t h, uint8_t* own) {
+  Conv conv = shape_of(op, room, rows);
+  conv.in.origin += h * op.terms;
   conv.weights = own + room.weights + h * room.head * static_cast<int64_t>(sizeof(Weight));
   conv.weight_bytes = sizeof(Weight);
   conv.block_bytes = int64_t{room.span} * kBlock * static_cast<int64_t>(sizeof(Weight));
@@ -139,12 +144,7 @@ void take_off_rows(const MatMul& op, const uint8_t* in, int32_t* sums) {
 
 size_t matmul_scratch(const MatMul& op) {
   const Room room(op);
-  Conv conv{};
-  conv.in = op.a;
-  conv.window = {1, 1, 1, 1, 0, 0};
-  conv.spans = 1;
-  conv.span = room.span;
-  return static_cast<size_t>(room.bytes) + conv_scratch(conv);
+  return static_cast<size_t>(room.bytes) + conv_scratch(shape_of(op, room, smaller(kRows, op.out.width)));
 }
 
 void matmul(const MatMul& op, uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
