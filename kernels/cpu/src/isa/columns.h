@@ -5,8 +5,8 @@
 // down, gives the next output row, too. Each column is rearranged once for all outputs of its rows that read it, where
 // taps_*.h rearrange the pixels of every kernel row.
 //
-// Included after the header of a column, which defines Column and ColumnTaps, on ARM run_columns, too. weights: [blocks]
-// [addends], each of 3 * ColumnTaps::kBytes.
+// Included after the header of a column, which defines Column and ColumnTaps, on ARM run_columns, too.
+// weights: [blocks][addends], each of 3 * ColumnTaps::kBytes.
 #pragma once
 
 #include "finish.h"

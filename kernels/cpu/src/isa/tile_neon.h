@@ -104,7 +104,8 @@ INLINE inline void run_all(const WindowOf& given_window, const TileInput& given,
 
 template <int P>
 void run_tiles(const Conv&, const WindowOf& window, const TileInput& input, int32_t tiles, int32_t* sums) {
-  input.lowest_pairs != 0 ? run_all<P, true>(window, input, tiles, sums) : run_all<P, false>(window, input, tiles, sums);
+  if (input.lowest_pairs != 0) return run_all<P, true>(window, input, tiles, sums);
+  run_all<P, false>(window, input, tiles, sums);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ INLINE inline int8x16_t within(int8x16_t bytes, const MovedByte&) { return bytes
 INLINE inline int8x16_t within(int8x16_t bytes, const ByteRange& range) {
   return vminq_s8(vmaxq_s8(bytes, range.lo), range.hi);
 }
-// clamp(zero + lane, -128, 127), then to the range: saturating to 16 bits, before and after the sum, does not change it.
+// clamp(zero + lane, -128, 127), then to the range: saturating to 16 bits, before and after the sum, changes nothing.
 template <typename Range = AnyByte>
 INLINE inline void store_bytes(uint8_t* p, const I32x16& x, const Range& range = {}) {
   const int16x8_t low = moved(vcombine_s16(vqmovn_s32(x.a), vqmovn_s32(x.b)), range);
