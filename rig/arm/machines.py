@@ -66,8 +66,12 @@ OTHER_MACHINES = (
     Machine("cortex-a53", AARCH64, "neon"),
     Machine("cortex-a72", AARCH64, "neon"),
     Machine("cortex-a55", AARCH64, "dotprod"),
+    Machine("max,sme=off", AARCH64, "i8mm"),
 )
-"""Instruction sets of MACHINES on other cores, for which other libraries have loops of their own."""
+"""Instruction sets of MACHINES on other cores, for which other libraries have loops of their own.
+
+Without its matrix unit (SME), qemu's `max` is as the cores with i8mm up to the Neoverse V2 and Cortex-A720 are.
+"""
 
 
 def require(tools: Mapping[str, str], what: str) -> None:
