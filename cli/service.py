@@ -8,13 +8,16 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_of
-from edgemeta.daemon.config.loader import ConfigError
+from edgemeta.cli.options import json_of, remark
+from edgemeta.daemon.capture.sources.registry import kind_of
+from edgemeta.daemon.config.config import Config
+from edgemeta.daemon.config.loader import ConfigError, ConfigFile, Mistake, Problem
 from edgemeta.daemon.inference.model_loader import close_all
 from edgemeta.daemon.runtime.log_setup import STDERR
 from edgemeta.daemon.service.app import run_service
 from edgemeta.daemon.service.plan import Plan, prepare
 from edgemeta.model.address import Address
+from edgemeta.model.small_file import exists
 from edgemeta.model.zoo import find
 
 config_file = click.argument("file", type=click.Path(path_type=Path))
@@ -37,11 +40,12 @@ def run(file: Path) -> None:
 
 @click.command(short_help="Check a config: all mistakes at once, with their lines.")
 @config_file
-@json_of("valid, device, backend, cameras, broker, models (name, sha256, file, address of each camera's); or mistakes")
+@json_of("valid, device, backend, cameras, broker, models (each: name, sha256, file, address), warnings; or mistakes")
 def check(file: Path, as_json: bool) -> None:
     """Check the config FILE without cameras and broker: all mistakes at once, with their lines.
 
     For a valid config it prints what would run, and for each model the line that pins exactly this file by its digest.
+    A file of a camera that does not exist is a warning: the service starts, and opens it once it is there.
 
     Exit codes: 0 valid, 78 invalid.
 
@@ -58,12 +62,27 @@ def check(file: Path, as_json: bool) -> None:
         click.echo(json.dumps({"valid": False, "mistakes": [asdict(mistake) for mistake in error.mistakes]}))
         sys.exit(error.exit_code)
     close_all([*plan.loaded_models.values(), *plan.names.values()])
+    warnings = _missing_files(file, plan)
     if as_json:
-        click.echo(json.dumps(_summary(plan)))
+        click.echo(json.dumps(_summary(plan) | {"warnings": [asdict(warning) for warning in warnings]}))
         return
+    for warning in warnings:
+        remark(f"warning: {warning}")
     click.echo(f"{file}: {_sentence(plan)}")
     for name, model in {model["address"]: (name, model) for name, model in _models(plan).items()}.values():
         click.echo(f"{_key_of(plan, name)}: {model['address']}  # {model['name']}, {model['file']}")
+
+
+def _missing_files(file: Path, plan: Plan) -> tuple[Mistake, ...]:
+    """Videos, images and folders of the cameras that do not exist."""
+    problems = [
+        Problem(("cameras", name, "source"), f"{path}, which does not exist", "a file or folder for the camera to open")
+        for name, camera in plan.config.cameras.items()
+        if kind_of(camera.address) in ("image", "video") and not exists(path := camera.address.path)
+    ]
+    config = ConfigFile(file, Config)
+    config.validate()
+    return config.error(problems).mistakes
 
 
 def _models(plan: Plan) -> dict[str, dict[str, str]]:

@@ -67,6 +67,21 @@ def test_another_file_than_the_digest_says_is_reported_at_its_line(write_config:
     assert "model: found resnet8-cifar10@sha256:12, expected a name or path, `@sha256:` and 64 hexadecimal" in line
 
 
+def test_a_video_that_does_not_exist_is_a_warning(write_config: Any, tmp_path: Path) -> None:
+    (tmp_path / "there.avi").write_bytes(b"")
+    sources = {"a": "clip.avi", "b": "there.avi", "c": 0, "d": f"image://{tmp_path}/night", "e": "synthetic://"}
+    path = write_config(cameras={name: {"source": source} for name, source in sources.items()})
+    result = CliRunner().invoke(check, [str(path)])
+    assert result.exit_code == 0, "the service starts without it, and waits for it"
+    expected = "which does not exist, expected a file or folder for the camera to open"
+    assert result.stderr.splitlines() == [
+        f"edgemeta: warning: {path}:{line}: cameras.{name}.source: found {tmp_path / file}, {expected}"
+        for line, name, file in ((5, "a", "clip.avi"), (11, "d", "night"))
+    ]
+    warnings = json.loads(CliRunner().invoke(check, ["--json", str(path)]).stdout)["warnings"]
+    assert [(each["key"], each["line"]) for each in warnings] == [("cameras.a.source", 5), ("cameras.d.source", 11)]
+
+
 def test_json(write_config: Any, model_file: Path) -> None:
     result = CliRunner().invoke(check, ["--json", str(write_config())])
     assert result.exit_code == 0
