@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import backend_options, json_of, keeps_inputs, load_model, open_session, report
+from edgemeta.cli.options import backend_options, json_of, load_model, open_session, report, writes_files
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cpu.form_file import keep_forms
 from edgemeta.kernels.cpu.gemm import Gemm, measure, multiply_adds_per_us, random_weights
@@ -67,7 +67,7 @@ class _WithForms(_NamesForms, Protocol):
 @click.option("--bits", metavar="W,A", help="With --gemm: bits of weights and activations, 1 to 8.  [default: 8,8]")
 @click.option("--form", type=click.Choice(FORMS), help="With --gemm: another form than the fastest.")
 @json_of("median_us, p99_us, min_us, stages, forms; with --layers layers")
-@keeps_inputs("save")
+@writes_files("save")
 def bench(
     model_name: str | None,
     backend: str,

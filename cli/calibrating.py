@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, remark, report
+from edgemeta.cli.options import json_option, load_model, model_argument, remark, report, writes_files
 from edgemeta.model.errors import EdgemetaError
 from edgemeta.model.file import save
 from edgemeta.model.tasks import Detection, task_name
@@ -45,7 +45,7 @@ _path = click.Path(path_type=Path)
 )
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model file to write.")
 @json_option
-@keeps_inputs("out")
+@writes_files("out")
 def calibrate(
     model_name: str,
     held_out: Path,

@@ -6,11 +6,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from edgemeta.cli.options import json_of, report
+from edgemeta.cli.options import json_of, report, writes_files
 from edgemeta.cli.progress import progress_bar
 from edgemeta.plugins.drawn.crowd import LABELS, MAX_SIZE, MIN_SIZE, CrowdedScenes
 from edgemeta.toolchain.data.boxed_images import BoxedImages, save_boxed_images
-from edgemeta.toolchain.errors import DataError
 
 
 @click.command(short_help="Draw images with boxes, for detectors.")
@@ -27,6 +26,7 @@ from edgemeta.toolchain.errors import DataError
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The .npz archive to write."
 )
 @json_of("path, images, boxes.LABEL, sha256")
+@writes_files("out")
 def scenes(images: int, size: int, seed: int, out: Path, as_json: bool) -> None:
     """Draw scenes of one to six vehicles and animals of ten labels, with the box of each.
 
@@ -38,8 +38,6 @@ def scenes(images: int, size: int, seed: int, out: Path, as_json: bool) -> None:
       edgemeta scenes --images 6000 --seed 1 --out scenes.npz
       edgemeta scenes --images 1000 --seed 2 --out scenes-test.npz
     """
-    if not out.parent.is_dir():
-        raise DataError(f"{out}: there is no folder {out.parent}, expected an existing one for the file")
     painter, drawn = CrowdedScenes(seed, size), []
     with progress_bar("drawing", wanted=not as_json) as update:
         for number in range(images):

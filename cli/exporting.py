@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, report
+from edgemeta.cli.options import json_option, load_model, model_argument, report, writes_files
 from edgemeta.toolchain.exporter.onnx_export import export_onnx
 
 
@@ -14,7 +14,7 @@ from edgemeta.toolchain.exporter.onnx_export import export_onnx
     "--onnx", "file", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write."
 )
 @json_option
-@keeps_inputs("file")
+@writes_files("file")
 def export(model_name: str, file: Path, as_json: bool) -> None:
     """Write an integer model as an ONNX file of the QDQ form. Needs: pip install 'edgemeta[import]'.
 

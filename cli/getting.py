@@ -10,7 +10,7 @@ import click
 
 from edgemeta.cli.completion import known_names
 from edgemeta.cli.import_settings import ImportSettings, labels_of
-from edgemeta.cli.options import json_option, keeps_inputs, report
+from edgemeta.cli.options import json_option, report, writes_files
 from edgemeta.cli.progress import progress_bar
 from edgemeta.model.atomic_write import write_atomically
 from edgemeta.model.errors import KnownNetworkError
@@ -33,7 +33,7 @@ _MB = 1e6
 @click.option("--list", "is_list", is_flag=True, help="List the known networks.")
 @click.option("--progress", is_flag=True, help="Say on standard error how much is downloaded, in lines.")
 @json_option
-@keeps_inputs("out")
+@writes_files("out")
 def get(
     name: str | None,
     out: Path | None,

@@ -6,7 +6,7 @@ from typing import get_args
 import click
 
 from edgemeta.cli.import_settings import read_settings
-from edgemeta.cli.options import json_option, keeps_inputs, remark, report
+from edgemeta.cli.options import json_option, remark, report, writes_files
 from edgemeta.model.float_file import next_step
 from edgemeta.model.graph import Align, Crop, FloatModel, Model
 from edgemeta.model.layers import Shape
@@ -46,7 +46,7 @@ FAR = 0.01
 @click.option("--point-names", metavar="NAME,...", help="Of the points of objects. Default: the family's, or numbers.")
 @click.option("--name", help="Name of the model in messages and logs; default: that of the file.")
 @json_option
-@keeps_inputs("out")
+@writes_files("out")
 def import_(file: Path, out: Path, settings_file: Path | None, as_json: bool, **options: object) -> None:
     """Make a model of the ONNX or TFLite file FILE. Needs: pip install 'edgemeta[import]'.
 

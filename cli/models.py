@@ -10,7 +10,7 @@ import click
 from edgemeta.cli.calibrating import calibrate
 from edgemeta.cli.getting import get
 from edgemeta.cli.model_info import float_lines, float_values, task_lines, task_values
-from edgemeta.cli.options import any_model_argument, json_option, keeps_inputs, load_model, model_argument, report
+from edgemeta.cli.options import any_model_argument, json_option, load_model, model_argument, report, writes_files
 from edgemeta.cli.rejecting import reject
 from edgemeta.model.address import MARK, Address
 from edgemeta.model.file import parse, save
@@ -111,7 +111,7 @@ def info(model_name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write.")
 @json_option
-@keeps_inputs("out")
+@writes_files("out")
 def rename(model_name: str, name: str, out: Path, as_json: bool) -> None:
     """Copy a model file with another model NAME for messages and logs; layers and weights stay the same.
 

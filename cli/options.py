@@ -11,6 +11,7 @@ import click
 
 from edgemeta.cli.completion import all_model_names, backend_words, model_names
 from edgemeta.model.address import MARK, Address
+from edgemeta.model.atomic_write import prepare_output
 from edgemeta.model.file import parse
 from edgemeta.model.graph import Model
 from edgemeta.model.small_file import is_file
@@ -57,8 +58,8 @@ def json_of(keys: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=f"{JSON}: {keys}.")
 
 
-def keeps_inputs(*outputs: str) -> Callable[[F], F]:
-    """Refuse to run a command whose output, a parameter of one of these names, is one of its inputs."""
+def writes_files(*outputs: str) -> Callable[[F], F]:
+    """Prepare the output files of a command, its parameters of these names; refuse one that is an input, too."""
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -68,6 +69,8 @@ def keeps_inputs(*outputs: str) -> Callable[[F], F]:
                     for each in value if isinstance(value, tuple) else (value,):
                         if other != name and _same_file(given[name], each):
                             raise click.UsageError(f"the output {given[name]} is an input, too, and would replace it")
+                if given[name] is not None:
+                    prepare_output(given[name])
             return command(**given)
 
         return cast("F", checked)

@@ -10,7 +10,7 @@ import click
 
 from edgemeta.cli.completion import float_model_names
 from edgemeta.cli.incremental_options import incremental_of, incremental_options
-from edgemeta.cli.options import json_option, keeps_inputs, remark, report
+from edgemeta.cli.options import json_option, remark, report, writes_files
 from edgemeta.cli.stages import Stages
 from edgemeta.cli.training_bars import TrainingBars, watched_training
 from edgemeta.model.graph import Model
@@ -41,7 +41,6 @@ from edgemeta.toolchain.quantize.quantize import quantize as quantize_file
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES
 from edgemeta.toolchain.quantize.scheme import Scheme
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import require_writable
 
 SCHEMES = ("paper", "auto", "binary", "incremental")
 _path = click.Path(path_type=Path)
@@ -120,7 +119,7 @@ _MIB = 1 << 20
 @click.option("--name", help="Name of the model in messages and logs; default: that of the float model.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_option
-@keeps_inputs("out")
+@writes_files("out")
 def quantize(
     float_model: str,
     scheme: str,
@@ -173,10 +172,9 @@ def quantize(
         if scheme != "auto":
             raise click.UsageError(f"--distill is for --scheme auto, found {scheme}")
         require_torch()
-        require_writable(out)
-    chosen: Scheme | None = incremental_of(scheme, calibration=calibration, **retraining)
-    if chosen is not None:
-        require_writable(out)
+    retrained = incremental_of(scheme, calibration=calibration, **retraining)
+    if retrained is not None:
+        chosen: Scheme = retrained
     elif scheme == "paper":
         chosen = PaperScheme()
     elif calibration is None:

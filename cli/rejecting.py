@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgemeta.cli.options import json_option, keeps_inputs, load_model, model_argument, remark, report
+from edgemeta.cli.options import json_option, load_model, model_argument, remark, report, writes_files
 from edgemeta.model.file import save
 from edgemeta.toolchain.charts import EvidenceChart, require_matplotlib
 from edgemeta.toolchain.evaluate.rejection import MOST_LOST
@@ -53,7 +53,7 @@ _path = click.Path(path_type=Path)
 @click.option("--plot", type=_path, metavar="FILE", help="Write a chart (PNG; needs matplotlib: extra `train`).")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The model file to write.")
 @json_option
-@keeps_inputs("out", "plot")
+@writes_files("out", "plot")
 def reject(
     model_name: str,
     held_out: Path,

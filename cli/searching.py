@@ -10,7 +10,7 @@ import click
 
 from edgemeta.cli.options import json_of, remark, report
 from edgemeta.cli.progress import Move, in_words, progress_bar
-from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.atomic_write import prepare_output, write_atomically
 from edgemeta.toolchain.charts import require_matplotlib
 from edgemeta.toolchain.errors import SearchError
 from edgemeta.toolchain.search.config import load_search
@@ -69,10 +69,7 @@ def search(
     if config.resolve() == (folder / FILE).resolve():
         raise click.UsageError(f"--config {config} would be replaced by the result of that name in --folder {folder}")
     require_matplotlib()  # for the report at the end
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SearchError(f"{folder}: cannot be made ({error.strerror}), expected a folder") from error
+    prepare_output(folder / "report.html")
     try:
         with ExitStack() as stack:
             searched = run_search(chosen, folder, _Shown(stack))

@@ -10,11 +10,11 @@ import click
 from edgemeta.cli.options import (
     data_option,
     json_of,
-    keeps_inputs,
     load_model,
     model_argument,
     remark,
     report,
+    writes_files,
 )
 from edgemeta.cli.progress import progress_bar
 from edgemeta.cli.stages import Stages
@@ -110,7 +110,7 @@ def train_simulated(
 @click.option("--name", help="Name of the model in messages and logs; default: those of network and config.")
 @click.option("--out", type=_path, required=True, metavar="FILE", help="The integer model to write.")
 @json_of("path, sha256, bytes, top1, simulated_top1, images")
-@keeps_inputs("out")
+@writes_files("out")
 def export_simulated(
     config: Path, data: Path, test: Path, folder: Path, name: str | None, out: Path, as_json: bool
 ) -> None:

@@ -11,7 +11,7 @@ import click
 from pydantic import ValidationError
 
 from edgemeta.cli.completion import model_names
-from edgemeta.cli.options import json_of, keeps_inputs, load_model, report
+from edgemeta.cli.options import json_of, load_model, report, writes_files
 from edgemeta.cli.progress import progress_bar
 from edgemeta.daemon.capture.reshape import crop as crop_region
 from edgemeta.daemon.config.camera import RegionConfig
@@ -86,7 +86,7 @@ def _region(_context: click.Context, _parameter: click.Parameter, value: str | N
     "accuracy_interval, recall, confusing (picture, label, taken_for, score), nearly_the_same (pairs of "
     "pictures), warnings, region; progress on standard error: `pictures: 3 of 60`"
 )
-@keeps_inputs("out")
+@writes_files("out")
 def teach(
     folder: Path,
     out: Path,

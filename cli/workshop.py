@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edgemeta.cli.completion import float_model_names
-from edgemeta.cli.options import json_of, keeps_inputs, report
+from edgemeta.cli.options import json_of, report, writes_files
 from edgemeta.cli.precision import precision_lines, precision_values
 from edgemeta.cli.training_bars import TrainingRun
 from edgemeta.cli.training_boxes import ImageSize, box_options, require_no_boxes, side_of, train_detection
@@ -82,7 +82,7 @@ _path = click.Path(path_type=Path)
     "path, top1, validation_top1, recall, confusion, best_epoch, held_out and more; of a detection path, card, "
     "report, map50, map, images, epochs, best_epoch, held_out"
 )
-@keeps_inputs("out")
+@writes_files("out")
 def train(
     recipe: str | None,
     data: Path,

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from edgemeta.model.errors import EdgemetaError
+
 
 @contextmanager
 def atomic_file(target: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
@@ -32,3 +34,18 @@ def write_atomically(target: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file with this content (`atomic_file`)."""
     with atomic_file(target, mode) as file:
         file.write(data)
+
+
+def prepare_output(out: Path) -> None:
+    """Make the folder of a file that a command will write, and try to write there. Raises EdgemetaError."""
+    try:
+        if out.is_dir():
+            raise EdgemetaError(f"{out}: is a folder, expected the name of the file to write")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_name(out.name + ".part")
+        part.open("ab").close()
+        part.unlink(missing_ok=True)
+        if out.exists():
+            out.open("ab").close()
+    except OSError as error:
+        raise EdgemetaError(f"{out}: cannot be written ({error.strerror})") from error

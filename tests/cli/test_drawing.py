@@ -28,11 +28,6 @@ def test_scenes_are_written_and_said(tmp_path: Path) -> None:
     assert load_boxed_images(out).sha256() == data.sha256()
 
 
-def test_a_missing_folder_is_named_before_anything_is_drawn(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no folder"):
-        run("scenes", "--images", "100000", "--out", str(tmp_path / "none" / "scenes.npz"))
-
-
 def test_labels_that_the_model_lacks_are_named(tmp_path: Path) -> None:
     out, model = tmp_path / "scenes.npz", save_square_detector(tmp_path / "squares.safetensors")
     run("scenes", "--images", "3", "--size", "64", "--out", str(out))

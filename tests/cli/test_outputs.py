@@ -37,6 +37,21 @@ def test_an_output_that_is_an_input_is_refused(
     assert file.read_text() == "what is read"
 
 
+@pytest.mark.parametrize(
+    "command", [COMMANDS[0], COMMANDS[2], *COMMANDS[5:-1], ("scenes", "--images", "1", "--out", "FILE")], ids=" ".join
+)
+def test_an_output_s_folder_is_made_before_anything_is_read(
+    edgemeta: Callable[..., Any], tmp_path: Path, command: tuple[str]
+) -> None:
+    file = tmp_path / "file"
+    *words, _ = (word.replace("FILE", str(file)) for word in command)
+    assert edgemeta(*words, tmp_path / "made" / "for" / "it").returncode != 2
+    assert (tmp_path / "made" / "for").is_dir()
+    done = edgemeta(*words, tmp_path)
+    sentence = f"edgemeta: {tmp_path}: is a folder, expected the name of the file to write\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
 def test_a_search_writes_only_where_it_was_told_to(edgemeta: Callable[..., Any], tmp_path: Path) -> None:
     config = tmp_path / "training.yaml"
     config.write_text("name: x\nnetwork: net\n")

@@ -103,7 +103,8 @@ def test_a_mistake_is_one_sentence(edgemeta: Callable[..., Any], tmp_path: Path)
     assert "line 3: trails" in done.stderr
     path.write_text("network: resnet8-cifar10-float\nname: y\ndata: x.npz\n")
     done = edgemeta("search", "--config", path, "--folder", path)
-    assert (done.returncode, done.stderr) == (1, f"edgemeta: {path}: cannot be made (File exists), expected a folder\n")
+    sentence = f"edgemeta: {path / 'report.html'}: cannot be written (File exists)\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
 
 
 def test_every_example_is_tested(repository: Path) -> None:

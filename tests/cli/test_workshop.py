@@ -116,9 +116,9 @@ def test_wrong_usage(edgemeta: Callable[..., Any], more: tuple[str, ...], senten
 def test_errors_are_one_sentence_and_come_before_the_training(
     edgemeta: Callable[..., Any], gate: Path, tmp_path: Path
 ) -> None:
-    done = edgemeta(*arguments(gate, tmp_path / "run", 2, tmp_path / "missing" / "m.safetensors"))
+    done = edgemeta(*arguments(gate, tmp_path / "run", 2, tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"edgemeta: {tmp_path / 'missing' / 'm.safetensors'}: there is no folder ")
+    assert done.stderr.startswith(f"edgemeta: {tmp_path}: is a folder, expected the name of the file ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
 

@@ -5,7 +5,8 @@ from typing import BinaryIO
 
 import pytest
 
-from edgemeta.model.atomic_write import atomic_file, write_atomically
+from edgemeta.model.atomic_write import atomic_file, prepare_output, write_atomically
+from edgemeta.model.errors import EdgemetaError
 
 
 def test_the_new_content_is_there_at_the_end_only(tmp_path: Path) -> None:
@@ -33,3 +34,20 @@ def test_a_failure_leaves_the_old_content_alone(tmp_path: Path) -> None:
         fill(file)
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_output_must_be_writable(tmp_path: Path) -> None:
+    old = tmp_path / "old.safetensors"
+    old.write_bytes(b"old")
+    prepare_output(old)
+    prepare_output(tmp_path / "new.safetensors")
+    assert old.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [old]
+    prepare_output(tmp_path / "a" / "b" / "new.safetensors")
+    assert list((tmp_path / "a").rglob("*")) == [tmp_path / "a" / "b"]
+    with pytest.raises(EdgemetaError, match="is a folder, expected the name of the file to write"):
+        prepare_output(tmp_path)
+    with pytest.raises(EdgemetaError, match=r"cannot be written \(File name too long\)"):
+        prepare_output(tmp_path / ("m" * 300))
+    with pytest.raises(EdgemetaError, match=r"old.safetensors/new: cannot be written \(File exists\)"):
+        prepare_output(old / "new")

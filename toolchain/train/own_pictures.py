@@ -21,7 +21,6 @@ from edgemeta.toolchain.train.run_folder import (
     VALIDATION,
     data_digest,
     opened_run,
-    require_writable,
     save_npz,
     save_text,
 )
@@ -87,7 +86,6 @@ def train_pictures(
     fresh: delete the run in the folder before. report: called with one sentence for what is left out or deleted.
     Raises a ToolchainError, which is MissingExtraError without PyTorch.
     """
-    require_writable(out)
     require_torch()
     import torch
 

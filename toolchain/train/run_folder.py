@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgemeta.model.atomic_write import atomic_file, write_atomically
+from edgemeta.model.atomic_write import atomic_file, prepare_output, write_atomically
 from edgemeta.model.callbacks import Report
 from edgemeta.toolchain.data.dataset import Alternates, Dataset
 from edgemeta.toolchain.errors import CheckpointError
@@ -41,15 +41,11 @@ def data_digest(*parts: Dataset | Alternates) -> str:
 def opened_run(folder: Path, fresh: bool, report: Report) -> Iterator[None]:
     """Create the run folder if it is missing and keep other trainings out of it; if `fresh`, delete the run in it.
 
-    Nothing else in the folder is deleted. report: called with a sentence about what was deleted. Raises CheckpointError
-    if the folder cannot be written, or another process trains in it.
+    Nothing else in the folder is deleted. report: called with a sentence about what was deleted. Raises an
+    EdgemetaError if the folder cannot be written, or another process trains in it.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("ab")
-    except OSError as error:
-        raise _not_writable(folder, error) from error
-    with lock:
+    prepare_output(folder / _LOCK)
+    with (folder / _LOCK).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -69,24 +65,8 @@ def _delete(folder: Path, patterns: Sequence[str]) -> int:
         for path in files:
             path.unlink()
     except OSError as error:
-        raise _not_writable(folder, error) from error
+        raise CheckpointError(f"{folder}: cannot be written ({error.strerror})") from error
     return len(files)
-
-
-def _not_writable(folder: Path, error: OSError) -> CheckpointError:
-    return CheckpointError(f"{folder}: cannot be written ({error.strerror}), expected a folder for the run")
-
-
-def require_writable(out: Path) -> None:
-    """Raise CheckpointError unless a file `out` can be written: hours of training end with that."""
-    try:
-        if out.is_dir():
-            raise CheckpointError(f"{out}: is a folder, expected the name of the file to write")
-        if not out.parent.is_dir():
-            raise CheckpointError(f"{out}: there is no folder {out.parent}, expected an existing one for the file")
-        _try_writing(out)
-    except OSError as error:
-        raise CheckpointError(f"{out}: cannot be written ({error.strerror})") from error
 
 
 def save_text(lines: list[str], path: Path) -> None:
@@ -98,12 +78,3 @@ def save_npz(images: Dataset, path: Path) -> None:
     """Write a data set as an archive with x, y and labels, atomically."""
     with atomic_file(path) as file:
         np.savez(file, x=images.x, y=images.y, labels=np.array(images.labels))
-
-
-def _try_writing(path: Path) -> None:
-    """Open a new file beside `path`, and `path` where it exists, for writing; raises OSError."""
-    part = path.with_name(path.name + ".part")
-    part.open("ab").close()
-    part.unlink()
-    if path.exists():
-        path.open("ab").close()

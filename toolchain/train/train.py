@@ -15,7 +15,7 @@ from edgemeta.toolchain.progress import ProgressCallback
 from edgemeta.toolchain.train.pictures_data import data_name
 from edgemeta.toolchain.train.recipe import SIZE, Recipe, find_recipe, load_recipe
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable, save_npz
+from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, save_npz
 from edgemeta.toolchain.train.start import ENTRY, described
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ def train(
     PyTorch.
     """
     chosen = load_recipe(find_recipe(recipe))
-    require_writable(out)
     require_torch()
     from edgemeta.toolchain.train.run import train_network
 

@@ -10,7 +10,7 @@ import pytest
 from edgemeta.model.float_file import load_float_model
 from edgemeta.toolchain.data.dataset import load_dataset
 from edgemeta.toolchain.data.split import held_out
-from edgemeta.toolchain.errors import CheckpointError, DataError, MissingExtraError, RecipeError
+from edgemeta.toolchain.errors import DataError, MissingExtraError, RecipeError
 from edgemeta.toolchain.train.train import train
 
 RECIPE = """
@@ -86,13 +86,6 @@ def test_own_data_do_not_keep_the_recipes_name(files: dict[str, Any], pixels: An
     train(**{**files, "data": own, "test": test}, name="my-gate", threads=1)
     assert load_float_model(files["out"]).name == "my-gate"
     torch.set_num_threads(threads)
-
-
-def test_the_file_must_be_writable_before_the_training(files: dict[str, Any], tmp_path: Path) -> None:
-    """It was found out after hours, or a mistyped folder was created."""
-    with pytest.raises(CheckpointError, match="there is no folder"):
-        train(**{**files, "out": tmp_path / "missing" / "m.safetensors"})
-    assert not files["folder"].exists()
 
 
 def test_without_torch(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

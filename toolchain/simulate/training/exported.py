@@ -19,7 +19,6 @@ from edgemeta.toolchain.simulate.training.config import load_config
 from edgemeta.toolchain.simulate.training.job import Job, open_job
 from edgemeta.toolchain.simulate.training.train import CHECKPOINT
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import require_writable
 
 if TYPE_CHECKING:
     from edgemeta.toolchain.torch_network import TorchNetwork
@@ -66,7 +65,6 @@ def export_run(
     ToolchainError: for a run that is not finished, of another config or other data, and for formats that no device has.
     """
     chosen = load_config(config)
-    require_writable(out)
     require_torch()
     from edgemeta.toolchain.simulate.training.run import accuracy_under_rules
     from edgemeta.toolchain.train.workers import ALONE

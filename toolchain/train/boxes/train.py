@@ -20,7 +20,7 @@ from edgemeta.toolchain.evaluate.average_precision import Precision
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.boxes.card import read_licences, save_card
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable
+from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run
 from edgemeta.toolchain.train.start import ENTRY
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ def train_boxes(
     sentence for what is deleted. recipe: None: that of the command. Raises a ToolchainError, which is MissingExtraError
     without PyTorch.
     """
-    require_writable(out)
     require_torch()
     import torch
 

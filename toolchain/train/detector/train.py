@@ -15,7 +15,7 @@ from edgemeta.toolchain.evaluate.detection import evaluate_float_detector
 from edgemeta.toolchain.progress import ProgressCallback, Reporter
 from edgemeta.toolchain.train.detector.recipe import load_detector_recipe
 from edgemeta.toolchain.train.requirements import require_torch
-from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run, require_writable
+from edgemeta.toolchain.train.run_folder import VALIDATION, opened_run
 from edgemeta.toolchain.train.start import ENTRY
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,6 @@ def train_detector(
     ToolchainError, which is MissingExtraError without PyTorch.
     """
     chosen = load_detector_recipe(recipe)
-    require_writable(out)
     require_torch()
     import torch
 
