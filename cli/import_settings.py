@@ -13,6 +13,7 @@ from edgemeta.daemon.config.loader import ConfigFile
 from edgemeta.daemon.config.section import Section
 from edgemeta.model.graph import Align, Crop
 from edgemeta.model.prove_preprocessing import COLOURS, is_colour
+from edgemeta.model.small_file import why
 from edgemeta.model.tasks import MAX_CANDIDATES, MAX_SCORE, MIN_SCORE, Decoding, PointLayout, PointUnit, TaskName
 from edgemeta.toolchain.errors import ImportedFileError
 from edgemeta.toolchain.importer.heads.coco import COCO
@@ -180,6 +181,5 @@ def labels_of(given: str | tuple[str, ...]) -> tuple[str, ...]:
     try:
         text = Path(given).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ImportedFileError(f"{given}: the labels cannot be read: {reason}") from None
+        raise ImportedFileError(f"{given}: the labels cannot be read: {why(error)}") from None
     return tuple(line.strip() for line in text.splitlines() if line.strip())

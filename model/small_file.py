@@ -38,9 +38,11 @@ def read_small_file(path: str | Path, most: int) -> bytes:
 
 
 def why(error: OSError | ValueError) -> str:
-    """Return the reason of a failed call about a path, in the words of the system."""
+    """Return the reason of a failed call about a path, without the path, in the words of the system."""
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text (UTF-8)"
     return "a NUL character in its name" if "null byte" in str(error) else "a name that the file system cannot have"
 
 

@@ -9,6 +9,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from edgemeta.model.errors import EdgemetaError
+from edgemeta.model.small_file import why
 
 M = TypeVar("M")
 
@@ -51,7 +52,7 @@ def read_entries(given: Path | Mapping[str, Any], name: str, error: type[Edgemet
         text = given.read_text("utf-8")
         return yaml.safe_load(text), Source(str(given), yaml.compose(text, Loader=yaml.SafeLoader))
     except (OSError, UnicodeDecodeError) as reason:
-        raise error(f"{given} cannot be read: {reason}") from reason
+        raise error(f"{given} cannot be read: {why(reason)}") from reason
     except yaml.YAMLError as reason:
         raise error(f"{given} is not valid YAML: {' '.join(str(reason).split())}") from reason
 

@@ -97,6 +97,10 @@ def test_test_images_that_cannot_be_read_leave_the_report(
 
 def test_a_mistake_is_one_sentence(edgemeta: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
+    done = edgemeta("search", "--config", path, "--folder", tmp_path / "run")
+    assert (done.returncode, done.stderr) == (1, f"edgemeta: {path} cannot be read: No such file or directory\n")
+    path.write_bytes(b"\xff")
+    assert edgemeta("search", "--config", path, "--folder", path).stderr.endswith("read: it is no text (UTF-8)\n")
     path.write_text("network: x\nname: y\ntrails: 3\n")
     done = edgemeta("search", "--config", path, "--folder", tmp_path / "run")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from edgemeta.model.errors import FrameError
+from edgemeta.model.small_file import why
 from edgemeta.plugins.pictures import read_checked_picture
 from edgemeta.toolchain.data.boxes.pictures import BoxedPicture, Pixels, require_boxes
 from edgemeta.toolchain.data.frames import pictures_in
@@ -91,4 +92,4 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as text ({error})") from error
+        raise DataError(f"{path}: cannot be read as text: {why(error)}") from error
