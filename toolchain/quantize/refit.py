@@ -49,8 +49,7 @@ _TOGETHER, _SMALL = 4096, 128
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
-_AHEAD = 2
-"""Blocks whose float sums wait for the integer networks, each of which goes on at its own pace."""
+_AHEAD = 2  # blocks whose float sums wait for the integer networks
 
 
 def images_for_refit(shapes: Iterable[Shape]) -> int:
