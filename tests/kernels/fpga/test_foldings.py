@@ -44,7 +44,7 @@ def test_resnet8_is_predicted_to_fit_its_device() -> None:
 
 
 def test_predicted_blocks_are_those_of_routed_boards() -> None:
-    """Exactly; but Yosys keeps two tables of lines in blocks, and a shallow memory of the widest network outside."""
+    """Exactly, but for two tables of lines that Yosys keeps in blocks, and one block at 32,768 clocks."""
     apart = {}
     for run in json.loads((RESULTS / "fpga-route.json").read_text("utf-8"))["runs"]:
         target = BOARDS[run["target"]].target
