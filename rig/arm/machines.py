@@ -50,8 +50,8 @@ class Machine:
 
 
 def emulated(processor: str) -> str:
-    """The processor of qemu's with the same instructions: qemu 7 has no Cortex-A55."""
-    return {"cortex-a55": "cortex-a76"}.get(processor, processor)
+    """The processor of qemu's with the same instructions, with its options: qemu 7 has no Cortex-A55."""
+    return {"cortex-a55": "cortex-a76", "max-without-sme": "max,sme=off"}.get(processor, processor)
 
 
 AARCH64 = Architecture("aarch64", "aarch64-linux-gnu", "qemu-aarch64")
@@ -66,11 +66,11 @@ OTHER_MACHINES = (
     Machine("cortex-a53", AARCH64, "neon"),
     Machine("cortex-a72", AARCH64, "neon"),
     Machine("cortex-a55", AARCH64, "dotprod"),
-    Machine("max,sme=off", AARCH64, "i8mm"),
+    Machine("max-without-sme", AARCH64, "i8mm"),
 )
 """Instruction sets of MACHINES on other cores, for which other libraries have loops of their own.
 
-Without its matrix unit (SME), qemu's `max` is as the cores with i8mm up to the Neoverse V2 and Cortex-A720 are.
+Most cores with i8mm have no matrix unit (SME); qemu's `max` has one.
 """
 
 

@@ -39,7 +39,7 @@ FEATURES = {
     "cortex-a72": ("0xd08", _ARMV8),
     "cortex-a55": ("0xd05", _ARMV82),
     "cortex-a76": ("0xd0b", _ARMV82),
-    "max": ("0xd4d", f"{_ARMV82} i8mm bf16"),
+    **dict.fromkeys(("max", "max-without-sme"), ("0xd4d", f"{_ARMV82} i8mm bf16")),
     "cortex-a7": ("0xc07", "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32"),
 }
 """What /proc/cpuinfo says of a processor: libraries read it, and qemu would show that of this machine."""
