@@ -26,8 +26,12 @@ def carry_out(
         _publish(journal, session, fleet)
         journal = _stage(journal, file, session, fleet, tell)
     _publish(journal, session, fleet)
-    if journal.state == "undone" or not off(journal, fleet):  # nobody will ask for them
-        for model in (*([] if journal.model is None else [journal.model]), *journal.given):
+    others = [each for name, each in fleet.devices.items() if name not in journal.ordered and each.order is not None]
+    awaited = [journal.order(name).model for name in off(journal, fleet)]
+    awaited += [each.order.model for each in others if each.order is not None and each.wanted is not None]
+    orders = [each for each in (*journal.before.values(), *(other.order for other in others)) if each is not None]
+    for model in [journal.model, *journal.given, *(order.model for order in orders)]:
+        if model is not None and model not in awaited:  # nobody will ask for its parts, also those of a rollout before
             for topic in _parts_of(fleet.base, model):
                 session.retain(topic, b"")
     while not session.is_quiet:

@@ -221,5 +221,7 @@ def _end(journal: Journal, waiting: Sequence[str]) -> Iterator[str]:
     yield f"{len(journal.ordered) - len(waiting)} devices {what}"
     if waiting:
         yield f"{len(waiting)} follow when they return: {', '.join(waiting)}"
+        if journal.model is not None and journal.model.address is None and journal.state == "done":
+            yield f"the broker keeps {journal.model.size:,} bytes for them; the first rollout after that removes them"
     if journal.state == "undone":
         yield f"undone: {journal.reason}"

@@ -140,12 +140,20 @@ def test_a_device_that_is_off_follows_when_it_returns(fleet: Start, broker: Mosq
     device("b", broker).close()
     code, out, complaint = end(rollout(fleet, broker))
     assert code == 0, complaint
-    assert out.splitlines()[-2:] == ["1 devices have resnet8-cifar10", "1 follow when they return: b"]
-    assert len(retained(broker, "edgemeta/.models/#")) == -(-find(MODEL).stat().st_size // 49_152)
+    size = find(MODEL).stat().st_size
+    kept = f"the broker keeps {size:,} bytes for them; the first rollout after that removes them"
+    assert out.splitlines()[-3:] == ["1 devices have resnet8-cifar10", "1 follow when they return: b", kept]
+    parts = retained(broker, "edgemeta/.models/#")
+    assert len(parts) == -(-size // 49_152)
+    other = ("rollout", "resnet8-cifar10-paper", *at(broker), "--settle", "0", "--to", "a")
+    assert end(fleet(*other))[0] == 0
+    assert retained(broker, "edgemeta/.models/#") == parts, "b has still to come for them"
     code, out, _ = end(fleet("list", *at(broker), "--seconds", "0.5"))
     assert "not received yet" in out
     device("b", broker)
     wait_until(lambda: listed(fleet, broker)["b"]["model"] == MODEL, "the device to follow", 90)
+    assert end(fleet(*other))[0] == 0
+    assert retained(broker, "edgemeta/.models/#") == []
 
 
 def test_a_device_that_has_lost_its_former_model_gets_it_again_when_it_goes_back(
