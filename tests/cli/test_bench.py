@@ -80,7 +80,7 @@ def test_layers_have_every_form_predicted_and_measured(edgemeta_json, edgemeta, 
         (("--layers", "--backend", "reference", "--runs", 1), "backend reference has no forms"),
         (
             ("--layers", "--backend", "cpu", "--runs", 1, "--save", "/proc/none/x.json"),
-            "/proc/none/x.json: cannot write",
+            "/proc/none/x.json: cannot be written",
         ),
     ],
 )
