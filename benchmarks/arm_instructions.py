@@ -2,12 +2,12 @@
 
     python benchmarks/arm_instructions.py [--yolox yolox_nano.onnx --yolox-model MODEL --tflite FILE]
 
-A plugin of qemu counts them; they are the same in every run of ours, and nearly so of a Python program. Of the shipped
-ResNet-8 LiteRT runs MLPerf Tiny's file (folder of docs/test-data.md), the same topology with other weights; ONNX
-Runtime runs our integers, which have three more outputs. MobileNetV2 at 224 x 224 and YOLOX-nano, and the options, are
-those of networks.py. The peers take their loops by the core that /proc/cpuinfo names; a Cortex-A55 is an emulated A76
-with that name. Writes results/arm-instructions.{json,md}; a test fails where those of the shipped network grow by more
-than 2 %.
+A plugin of qemu counts them; they are the same in every run of ours. Those of the peers are differences of two Python
+programs and were up to a quarter apart in two runs of this one. Of the shipped ResNet-8 LiteRT runs MLPerf Tiny's file
+(folder of docs/test-data.md), the same topology with other weights; ONNX Runtime runs our integers, which have three
+more outputs. MobileNetV2 at 224 x 224 and YOLOX-nano, and the options, are those of networks.py. The peers take their
+loops by the core that /proc/cpuinfo names; a Cortex-A55 is an emulated A76 with that name. Writes
+results/arm-instructions.{json,md}; a test fails where those of the shipped network grow by more than 2 %.
 """
 
 import argparse
