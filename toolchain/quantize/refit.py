@@ -12,10 +12,8 @@ moves: who calls measures the result on pictures that were not used here.
 """
 
 import math
-from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -49,7 +47,6 @@ _TOGETHER, _SMALL = 4096, 128
 _IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
-_AHEAD = 2  # blocks whose float sums wait for the integer networks
 
 
 def images_for_refit(shapes: Iterable[Shape]) -> int:
@@ -69,21 +66,15 @@ def refitted(
     threads = max(1, processors() // len(builders))
     every = [_Fitting.of(builder, weights, images, threads) for builder in builders]
     floats = {INPUT: [images.real(image) for image in images]}
-    with ExitStack() as stack:
-        workers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in every]
-        behind: deque[list[Future[None]]] = deque()
-        for number, block in enumerate(blocks):
-            gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
-            sums = _run_float(block, floats)
-            fit = partial(_advance, block=block, sums=sums if block.name in wanted else None, gone=gone)
-            behind.append([worker.submit(fit, network) for worker, network in zip(workers, every, strict=True)])
-            for name in gone:
-                del floats[name]
-            while len(behind) > (_AHEAD if number + 1 < len(blocks) else 0):
-                for each in behind.popleft():
-                    each.result()
-            if stage is not None:
-                stage(number + 1, len(blocks))
+    for number, block in enumerate(blocks):
+        gone = [name for name in {*block.inputs, block.name} if last.get(name, number) <= number]
+        sums = _run_float(block, floats)
+        advance = partial(_advance, block=block, sums=sums if block.name in wanted else None, gone=gone)
+        for_each(advance, every, len(every))
+        for name in gone:
+            del floats[name]
+        if stage is not None:
+            stage(number + 1, len(blocks))
     return [each.weights for each in every]
 
 
