@@ -39,9 +39,9 @@ class Board:
 
 
 _85F, _45F, _25F = (
-    (Target("LFE5U-85F", 83_640, 104, True), "85k", 65_536),
-    (Target("LFE5U-45F", 43_848, 54, True), "45k", 262_144),
-    (Target("LFE5U-25F", 24_288, 28, True), "25k", 262_144),
+    (Target("LFE5U-85F", 83_640, 104, is_serial=True), "85k", 65_536),
+    (Target("LFE5U-45F", 43_848, 54, is_serial=True), "45k", 262_144),
+    (Target("LFE5U-25F", 24_288, 28, is_serial=True), "25k", 262_144),
 )
 _ULX3S, _COLORLIGHT = ("G2", "M1", "L4"), ("P3", "H18", "J17")
 
