@@ -20,6 +20,7 @@ PAGES = {
     "doctor": "boards.md",
     "eval": "quantization.md#figures",
     "export": "import.md#export",
+    "fleet forget": "fleet.md#look",
     "fleet list": "fleet.md#look",
     "fleet rollout": "fleet.md#give-a-model-to-devices",
     "fleet set": "fleet.md#share-config-values",

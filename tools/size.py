@@ -17,9 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
-PRODUCT_LINES = 105_750
+PRODUCT_LINES = 105_860
 SWITCHING_FILES = 32
-WORDS = 45_250
+WORDS = 45_000
 """Of README.md and docs/ as they are committed, decisions and notebook left out."""
 OPERATORS = {
     *("Add", "AveragePool", "BatchNorm", "ChannelShuffle", "Clamp", "Concat", "Conv", "Dense", "Function"),

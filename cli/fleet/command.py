@@ -8,6 +8,7 @@ import click
 
 from edgemeta.cli.broker import listen
 from edgemeta.cli.fleet.devices import Device, Fleet, texts
+from edgemeta.cli.fleet.forget_command import forget
 from edgemeta.cli.fleet.options import at_broker
 from edgemeta.cli.fleet.rollout_command import rollout, set_values, undo
 from edgemeta.cli.options import json_of, report
@@ -35,6 +36,7 @@ def fleet() -> None:
 fleet.add_command(rollout)
 fleet.add_command(set_values)
 fleet.add_command(undo)
+fleet.add_command(forget)
 
 
 @fleet.command("list", short_help="List the devices of a broker: version, model, cameras, problems.")

@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -60,6 +60,11 @@ class Journal(BaseModel):
             return before
         values = {key: each for key, each in (before.values | self.values).items() if key not in self.unset}
         return RolloutCommand(rollout=self.id, device=device, model=self.model or before.model, values=values)
+
+    def without(self, devices: Collection[str]) -> "Journal":
+        """The same rollout of the other devices."""
+        left = [[name for name in stage if name not in devices] for stage in self.stages]
+        return self.model_copy(update={"stages": left})
 
     def is_of(self, other: "Journal") -> bool:
         """Whether another one is to bring the same."""

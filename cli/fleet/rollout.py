@@ -1,7 +1,7 @@
 """Carries out a rollout: publishes the orders of its journal, listens to the devices, and takes step after step."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from edgemeta.cli.fleet.devices import Fleet
 from edgemeta.cli.fleet.journal import Journal, JournalFile
@@ -30,14 +30,21 @@ def carry_out(
     awaited = [journal.order(name).model for name in off(journal, fleet)]
     awaited += [each.order.model for each in others if each.order is not None and each.wanted is not None]
     orders = [each for each in (*journal.before.values(), *(other.order for other in others)) if each is not None]
-    for model in [journal.model, *journal.given, *(order.model for order in orders)]:
-        if model is not None and model not in awaited:  # nobody will ask for its parts, also those of a rollout before
-            for topic in _parts_of(fleet.base, model):
-                session.retain(topic, b"")
-    while not session.is_quiet:
-        session.run(TICK)
+    known = [journal.model, *journal.given, *(order.model for order in orders)]  # also those of a rollout before
+    clear_parts(known, awaited, session, fleet.base)
+    session.finish()
     file.write(journal)
     return journal
+
+
+def clear_parts(
+    models: Iterable[WantedModel | None], awaited: Collection[WantedModel | None], session: Session, base: str
+) -> None:
+    """Have the broker forget the parts of those models for which no device waits."""
+    for model in models:
+        if model is not None and model not in awaited:
+            for topic in _parts_of(base, model):
+                session.retain(topic, b"")
 
 
 def off(journal: Journal, fleet: Fleet) -> list[str]:

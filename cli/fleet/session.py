@@ -56,6 +56,11 @@ class Session:
                     self._connection.close(politely=False)
                 self._connection, self._again_at = None, time.monotonic() + AGAIN_AFTER
 
+    def finish(self) -> None:
+        """Run until the broker has all that is to be retained. Raises as `run`."""
+        while not self.is_quiet:
+            self.run(0.1)
+
     def close(self) -> None:
         """End the connection."""
         if self._connection is not None:

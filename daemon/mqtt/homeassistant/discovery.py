@@ -60,23 +60,20 @@ class Discovery:
         Prefix and status topic cannot be changed later.
         """
         self._link = link
-        self._prefix = f"{config.discovery_prefix}/device/"
+        self._prefix = config.discovery_prefix
         self._lock = threading.Lock()
         self._wanted: dict[str, Announcement] | None = None
         self._gone: dict[str, dict[str, Component]] = {}
         if config.enabled is not None:
-            for discovery_id in (view.id, f"{view.id}/+"):
-                link.subscribe(self._topic(discovery_id), self._on_earlier)
+            for topic_filter in topic_filters(self._prefix, view.id):
+                link.subscribe(topic_filter, self._on_earlier)
             link.subscribe(config.status_topic, self._on_status, Limit(STARTS_PER_SECOND, _no_answer))
-
-    def _topic(self, discovery_id: str) -> str:
-        return f"{self._prefix}{discovery_id}/config"
 
     def update(self, enabled: bool, view: DeviceView) -> None:
         """Announce the device as it is now, or remove it."""
         with self._lock:
             before = self._wanted or {}
-            self._wanted = {self._topic(key): part for key, part in parts(view).items()} if enabled else None
+            self._wanted = {_topic(self._prefix, key): part for key, part in parts(view).items()} if enabled else None
             for topic in before.keys() - (self._wanted or {}).keys():
                 self._withdraw(topic)
             if enabled:
@@ -120,6 +117,15 @@ class Discovery:
 
     def _send(self, topic: str, payload: bytes) -> None:
         self._link.send(OutgoingMessage(topic, payload, 1, retain=True))
+
+
+def topic_filters(prefix: str, device: str) -> tuple[str, ...]:
+    """The topics of all announcements of a device, by its id."""
+    return _topic(prefix, device), _topic(prefix, f"{device}/+")
+
+
+def _topic(prefix: str, discovery_id: str) -> str:
+    return f"{prefix}/device/{discovery_id}/config"
 
 
 def _no_answer(_message: Incoming, _reason: str) -> None:

@@ -89,7 +89,12 @@ class DeviceView:
     @property
     def id(self) -> str:
         """The device's identifier, and the id in its discovery topic."""
-        return f"edgemeta-{self.topics.device}"
+        return id_of(self.topics.device)
+
+
+def id_of(device: str) -> str:
+    """The identifier in Home Assistant of the device with this name."""
+    return f"edgemeta-{device}"
 
 
 def view_of(

@@ -17,7 +17,8 @@ from rig.waiting import wait_until
 from tests.daemon.conftest import broker_keys
 
 BUSY = 40
-"""Threads that take the processor: each holds Python's lock for 5 ms, so a thread that is woken waits for 0.2 s."""
+"""Threads that take the processor: each holds Python's lock for 5 ms, so a thread that is woken waits for 0.2 s if it
+has to wait for all of them: a second may also be a good one, and the service overloaded no more for a while."""
 
 
 @pytest.mark.gate("5 s: overload is measured over seconds")
@@ -60,8 +61,10 @@ def test_overload_is_said_everywhere_until_it_is_over(
             thread.start()
         said = subscriber.wait_for("info", lambda message: message.json["overloaded"] is not None).json["overloaded"]
         assert said.startswith("threads are woken ")
-        assert service.parts.snapshot().overloaded
-        assert str(service.parts.health().overloaded).startswith("threads are woken ")  # its figures move
+        wait_until(lambda: service.parts.snapshot().overloaded, "overload in the snapshot")
+        wait_until(
+            lambda: str(service.parts.health().overloaded).startswith("threads are woken "), "the same in health"
+        )
         assert service.parts.health().hanging_threads == ()
         end.set()
         wait_until(lambda: subscriber.on("info")[-1].json["overloaded"] is None, "its end")
