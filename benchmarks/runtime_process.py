@@ -28,14 +28,19 @@ def main() -> None:
     """Answer until the input ends."""
     runtime, file, threads, cores = sys.argv[1:]
     os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
-    kind, _, isa = runtime.partition("-")
-    call = ours(Path(file), int(threads), isa) if isa else RUNTIMES[kind](Path(file), int(threads))
+    call = opened(runtime, Path(file), int(threads))
     for _ in range(WARM_UP_RUNS):
         call()
     print("ready", flush=True)
     for line in sys.stdin:
         calls, pause = line.split()
         print(json.dumps(timed(call, int(calls), float(pause))), flush=True)
+
+
+def opened(runtime: str, file: Path, threads: int) -> Call:
+    """The call of a runtime that has loaded its file."""
+    kind, _, isa = runtime.partition("-")
+    return ours(file, threads, isa) if isa else RUNTIMES[kind](file, threads)
 
 
 def timed(call: Call, calls: int, pause: float) -> list[float]:
