@@ -14,7 +14,7 @@ from edgemeta.cli.completion import model_names
 from edgemeta.cli.options import backend_options, json_of, load_model, open_session, report, writes_files
 from edgemeta.cli.progress import progress_bar
 from edgemeta.kernels.cpu.form_file import keep_forms
-from edgemeta.kernels.cpu.gemm import Gemm, measure, multiply_adds_per_us, random_weights
+from edgemeta.kernels.cpu.gemm import Gemm, measure, multiply_adds_per_us, random_weights, weights_per_us
 from edgemeta.kernels.cpu.layer_forms import LayerForms, measure_forms
 from edgemeta.kernels.cpu.library import FORMS, ISA_NAMES, LibraryError
 from edgemeta.model.errors import EdgemetaError
@@ -86,8 +86,9 @@ def bench(
 
     The backends cpu, neon and cuda also name the form of each step (docs/cpu-kernels.md). With --layers a table has
     each form that a convolution can take: the time that the planner predicts, as a share of the form `plain`, and the
-    least time measured, beside the floor: the form's multiplications at the rate of a product of matrices that lies in
-    the first cache. With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself,
+    least time measured, beside two floors: the form's multiplications at the rate of a product of matrices that lies in
+    the first cache, and reading its weights once from the second cache, or if they are more than 512 KB from beyond.
+    With --gemm: quantizing the activations, the product and dequantizing the sums, each by itself,
     on one thread; `bytes` are those of the weights in memory.
 
     \b
@@ -132,13 +133,14 @@ def _bench_model(
         timing = measure_latency(session, model, runs or RUNS, paced, progress, seconds)
         forms = dict(session.forms()) if isinstance(session, _NamesForms) else {}
         found: list[LayerForms] = []
-        floors: dict[str, dict[str, float]] = {}
+        floors: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
         if layers:
             if not isinstance(session, _WithForms):
                 raise EdgemetaError(f"bench --layers: backend {backend_name} has no forms, expected cpu or neon")
             found = measure_forms(model, session.isa, chosen[1] or 1, timing.runs, progress)
             rate = multiply_adds_per_us(session.isa) * (chosen[1] or 1)
-            floors = {each.step: each.floors(session.isa, rate) for each in found}
+            near, far = (weights_per_us(session.isa, kilobytes) for kilobytes in (256, 4096))
+            floors = {each.step: (each.floors(session.isa, rate), each.reading(near, far)) for each in found}
             if save is not None:
                 keep_forms(save, model.digest, session.isa, {each.step: each.fastest for each in found})
     values: dict[str, object] = {
@@ -165,7 +167,7 @@ def _bench_model(
     report(as_json, values, lines)
 
 
-def _as_record(layer: LayerForms, floors: Mapping[str, float]) -> dict[str, object]:
+def _as_record(layer: LayerForms, floors: Sequence[Mapping[str, float]]) -> dict[str, object]:
     return {
         "step": layer.step,
         "form": layer.chosen,
@@ -173,14 +175,17 @@ def _as_record(layer: LayerForms, floors: Mapping[str, float]) -> dict[str, obje
         "bytes": layer.weight_bytes,
         "predicted_of_plain": dict(layer.predicted),
         "multiply_adds": layer.multiply_adds,
-        "floor_us": {form: round(microseconds, 2) for form, microseconds in floors.items()},
+        "floor_us": {form: round(microseconds, 2) for form, microseconds in floors[0].items()},
+        "reading_us": {form: round(microseconds, 2) for form, microseconds in floors[1].items()},
         "measured_us": {form: round(microseconds, 2) for form, microseconds in layer.measured.items()},
     }
 
 
-def _layer_lines(layers: Sequence[LayerForms], floors: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+def _layer_lines(
+    layers: Sequence[LayerForms], floors: Mapping[str, Sequence[Mapping[str, float]]]
+) -> Iterator[str]:
     """A table with a line for each form of each convolution; the form in use is marked."""
-    yield f"{'convolution':<26} {'form':<10} {'predicted':>9} {'measured':>9} {'us':>9} {'floor':>9}"
+    yield f"{'convolution':<26} {'form':<10} {'predicted':>9} {'measured':>9} {'us':>9} {'floor':>9} {'reading':>9}"
     for layer in layers:
         measured = layer.measured
         plain = measured.get("plain")
@@ -188,8 +193,9 @@ def _layer_lines(layers: Sequence[LayerForms], floors: Mapping[str, Mapping[str,
             predicted = f"{layer.predicted[form]:.2f}" if form in layer.predicted else ""
             share = f"{microseconds / plain:.2f}" if plain else ""
             note = "in use" if form == layer.chosen else "fastest" if form == layer.fastest else ""
-            floor = f"{floors[layer.step][form]:.1f}" if form in floors[layer.step] else ""
+            floor, reading = (f"{each[form]:.1f}" if form in each else "" for each in floors[layer.step])
             columns = f"{layer.step:<24} {form:<10} {predicted:>9} {share:>9} {microseconds:>9.1f} {floor:>9}"
+            columns += f" {reading:>9}"
             yield f"  {columns}  {note}".rstrip()
 
 

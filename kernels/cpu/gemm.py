@@ -154,6 +154,17 @@ def measure(gemm: Gemm, rows: int, weights: NDArray[np.int8], input_bits: int, r
 def multiply_adds_per_us(isa: str) -> float:
     """Of a product whose operands fit the first cache, on one thread: what no convolution of form `plain` exceeds."""
     rows, outputs, depth = 56, 32, 512
-    with closing(Gemm(rows, random_weights((outputs, depth), 8), (8, 8), isa=isa, form="plain")) as product:
-        x = np.random.default_rng(1).integers(0, 256, (rows, depth)).astype(np.uint8)
-        return rows * outputs * depth / min(product.time(x) for _ in range(200))
+    return rows * outputs * depth / _least_us(isa, rows, (outputs, depth))[0]
+
+
+def weights_per_us(isa: str, kilobytes: int) -> float:
+    """Bytes of weights that a product of one row reads, where there are so many: from the cache that holds them."""
+    microseconds, weight_bytes = _least_us(isa, 1, (kilobytes, 1024))
+    return weight_bytes / microseconds
+
+
+def _least_us(isa: str, rows: int, shape: tuple[int, int]) -> tuple[float, int]:
+    """Least microseconds of a product with weights [N, K] in form `plain`, and the bytes of these."""
+    with closing(Gemm(rows, random_weights(shape, 8), (8, 8), isa=isa, form="plain")) as product:
+        x = np.random.default_rng(1).integers(0, 256, (rows, shape[1])).astype(np.uint8)
+        return min(product.time(x) for _ in range(200)), product.form.weight_bytes

@@ -18,6 +18,8 @@ from edgemeta.model.layers import Weighted
 _WORTH = 0.95
 """A form replaces the planner's where it takes at most so much of its time, in both halves of the runs."""
 _LEAST_RUNS = 10
+NEAR_BYTES = 512 * 1024
+"""Weights of a layer that a second cache holds."""
 _PRODUCTS = {
     "plain": dict.fromkeys(ISA_NAMES, 1.0),
     "winograd": {"avx2": 16 / 36, "avxvnni": 0.5, "avx512vnni": 0.5, "neon": 1 / 3},
@@ -31,7 +33,7 @@ class LayerForms:
 
     halves: least microseconds of each form in each half of the runs. predicted: time of each form as a share of
     `plain`'s, where the planner predicts one. description: of the chosen form; weight_bytes: of its weights.
-    multiply_adds: of the layer as the model has it; 0 where fusion made another one.
+    multiply_adds: of the layer as the model has it; 0 where fusion made another one. bytes: of each form's weights.
     """
 
     step: str
@@ -41,6 +43,7 @@ class LayerForms:
     predicted: Mapping[str, float]
     halves: Mapping[str, list[float]] = field(default_factory=dict)
     multiply_adds: int = 0
+    bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def measured(self) -> dict[str, float]:
@@ -51,6 +54,10 @@ class LayerForms:
         """Microseconds of the multiplications alone of each form; rate: of plain's multiply-adds in a microsecond."""
         shares = {form: _PRODUCTS.get(form, {}).get(isa, 0.0) for form in self.halves}
         return {form: share * self.multiply_adds / rate for form, share in shares.items() if share * self.multiply_adds}
+
+    def reading(self, near: float, far: float) -> dict[str, float]:
+        """Microseconds of reading each form's weights once; near, far: bytes in one, of few weights and of more."""
+        return {form: size / (near if size <= NEAR_BYTES else far) for form, size in self.bytes.items()}
 
     @property
     def fastest(self) -> str:
@@ -112,7 +119,9 @@ def _layers(programs: Mapping[str, Program], model: Model) -> Iterator[LayerForm
         predicted = {name: each.predicted for name, each in taken.items() if each.predicted > 0}
         empty: dict[str, list[float]] = {name: [] for name in taken}
         multiply_adds = work.get(step.partition("+")[0], 0)
-        yield LayerForms(step, chosen, planned.description, planned.weight_bytes, predicted, empty, multiply_adds)
+        sizes = {name: each.weight_bytes for name, each in taken.items()}
+        description, weight_bytes = planned.description, planned.weight_bytes
+        yield LayerForms(step, chosen, description, weight_bytes, predicted, empty, multiply_adds, sizes)
 
 
 def _keep_least(layer: LayerForms, form: str, microseconds: float, half: int) -> None:

@@ -67,6 +67,7 @@ def test_layers_have_every_form_predicted_and_measured(edgemeta_json, edgemeta, 
     assert all(each["predicted_of_plain"]["plain"] == 1 for each in layers)
     assert all(each["measured_us"]["plain"] > 0 for each in layers)
     assert sum(each["floor_us"]["plain"] for each in layers) > 0
+    assert all(each["reading_us"]["plain"] > 0 for each in layers)
     assert sum(each["multiply_adds"] for each in layers) > 12_501_632  # of MLPerf Tiny's, and three more outputs
     assert file.exists()
     table = edgemeta("bench", SHIPPED, *portable, "--layers").stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgemeta.kernels.cpu.form_file import FormFileError, chosen_forms, keep_forms
-from edgemeta.kernels.cpu.layer_forms import LayerForms, measure_forms
+from edgemeta.kernels.cpu.layer_forms import NEAR_BYTES, LayerForms, measure_forms
 from edgemeta.kernels.cpu.program import Program
 from edgemeta.model.layers import TensorType
 from edgemeta.plugins.api import OptionError
@@ -127,3 +127,8 @@ def test_the_first_start_measures_and_the_next_one_reads(
 def test_a_floor_counts_the_products_of_a_form() -> None:
     found = LayerForms("conv", "plain", "", 0, {}, {"plain": [], "winograd": [], "planes": []}, 6000)
     assert found.floors("avx512vnni", 100.0) == {"plain": 60.0, "winograd": 30.0}
+
+
+def test_weights_that_the_second_cache_holds_are_read_faster() -> None:
+    found = LayerForms("conv", "plain", "", 0, {}, bytes={"plain": NEAR_BYTES, "winograd": 8 * NEAR_BYTES})
+    assert found.reading(1024.0, 512.0) == {"plain": 512.0, "winograd": 8192.0}
