@@ -3,20 +3,21 @@
     python benchmarks/cold_calls.py [--networks ResNet-8 ...] [--isas avx2 ...] [--keep]
 
 With a frame every 10 ms the caches are cold: a call pays for each line of 64 bytes and each page of 4 KiB that it
-touches, however often it does. Times tell that badly on a machine with other work; these counts are the same in every
-run. Each runtime has a process of its own, as in networks.py, without random addresses; after the calls that warm it
+touches, however often it does. Times tell that badly on a machine with other work; those of two runs are alike
+to 0.1 %. Each runtime has a process of its own, as in networks.py, without random addresses; after the calls that warm it
 up this program goes through one call instruction by instruction (ptrace) and keeps the registers, and objdump decodes
 each distinct instruction, so that the address of every operand in memory is known. It is the code that is timed,
 AVX-512 included. Files and networks are those of networks.py; one thread.
 
-Library: what runs in the runtime's own library. Python: everything else, the interpreter, ctypes or bindings, NumPy,
-libc. Read: data that the call does not write, so weights, tables, arguments, objects. Written: activations, stack. An
-operand that crosses a line counts for both. --keep writes results/cold-calls.{json,md}. Needs x86-64, objdump (binutils)
-and leave to trace processes of one's own.
+Library: what runs in the runtime's own library, bindings included. libc: copies and fills, whoever asks for them.
+Python: everything else, the interpreter, ctypes, NumPy. Read: data that the call does not write, so weights, tables,
+arguments, objects. Written: activations, stack. An operand that crosses a line counts for both. --keep writes
+results/cold-calls.{json,md}. Needs x86-64, objdump (binutils) and leave to trace processes of one's own.
 """
 
 import argparse
 import ctypes
+import operator
 import os
 import re
 import signal
@@ -25,6 +26,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,10 @@ from benchmarks.networks import NETWORKS, OURS, entries
 from benchmarks.result_file import as_run, write_json, write_markdown
 from benchmarks.runtime_turns import REPOSITORY
 
-LIBRARIES = ("libedgemeta_cpu", "ai_edge_litert")
-"""In the paths of the runtimes' libraries."""
+LIBRARIES = {"libedgemeta_cpu": "library", "ai_edge_litert": "library", "/libc.so": "libc"}
+"""Parts of a call by what the path of their code contains; all other code is Python's."""
 PEER = "LiteRT int8"
-PARTS = ("library", "Python")
+PARTS = ("library", "libc", "Python")
 TRACE_ME, READ_REGISTERS, STEP = 0, 12, 9  # requests of ptrace
 REGISTERS = (
     *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
@@ -138,8 +140,8 @@ def main() -> None:
         write_json("cold-calls", command, {"networks": results})
         head = (
             "One call after 20 others, one thread: instructions, and what they touch, distinct lines of 64 bytes and "
-            "pages of 4 KiB. Read: data that is not written. Empty: a call of an empty function, part of every row of "
-            "Python."
+            "pages of 4 KiB. Read: data that is not written. Empty: a call of an empty function, from one stop to the "
+            "next, which is part of each call."
         )
         write_markdown("cold-calls", command, f"{head}\n\n{text}")
 
@@ -147,9 +149,13 @@ def main() -> None:
 def of_call(kind: str, file: Path) -> dict[str, Any]:
     """The counts of a call of a runtime (runtime_process.RUNTIMES), by part."""
     empty, call = stretches([sys.executable, "-c", CALL + MARKED, kind, str(file)])
-    whole = call["library"] | call["Python"]
-    rows = {"call": whole, **call, "empty": empty["Python"]}
+    rows = {"call": joined(call), **call, "empty": joined(empty)}
     return {part: touched.counts() for part, touched in rows.items()}
+
+
+def joined(parts: Mapping[str, Touched]) -> Touched:
+    """What all of them touch."""
+    return reduce(operator.or_, parts.values(), Touched())
 
 
 def stretches(command: Sequence[str]) -> list[dict[str, Touched]]:
@@ -166,11 +172,10 @@ def stretches(command: Sequence[str]) -> list[dict[str, Touched]]:
         process.wait()
 
 
-def stretch(pid: int) -> tuple[Rows, list[str], list[bool]]:
+def stretch(pid: int) -> tuple[Rows, list[str], list[str]]:
     """Step through a stopped process up to its next stop.
 
-    Returns the registers before each step, and of each distinct address in order its text and whether the code is of
-    a library of LIBRARIES.
+    Returns the registers before each step, and of each distinct address in order its text and part.
     """
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.argtypes, call.restype = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p), ctypes.c_long
@@ -186,14 +191,16 @@ def stretch(pid: int) -> tuple[Rows, list[str], list[bool]]:
             break
     rows = np.frombuffer(bytes(taken), np.uint64).reshape(-1, len(REGISTERS))
     addresses = [int(each) for each in np.unique(rows[:, REGISTERS.index("rip")])]
-    own = [
-        range(*(int(end, 16) for end in line.split()[0].split("-")))
+    parts = [
+        (range(*(int(end, 16) for end in line.split()[0].split("-"))), part)
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines()
-        if any(name in line for name in LIBRARIES)
+        for name, part in LIBRARIES.items()
+        if name in line
     ]
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         code = [os.pread(memory.fileno(), 16, address) for address in addresses]
-    return rows, disassembled(code), [any(address in each for each in own) for address in addresses]
+    of_address = [next((part for each, part in parts if at in each), PARTS[-1]) for at in addresses]
+    return rows, disassembled(code), of_address
 
 
 def disassembled(code: Sequence[bytes]) -> list[str]:
@@ -257,14 +264,14 @@ def width(instruction: str) -> int:
     return 16 if re.match(r"v?(extract|insert|broadcast)\w*(128|x4)", instruction) else vector
 
 
-def touched(rows: Rows, texts: Sequence[str], own: Sequence[bool]) -> dict[str, Touched]:
-    """What the instructions of each part touch, `stretch`'s result. Raises SystemExit for an operand not understood."""
+def touched(rows: Rows, texts: Sequence[str], parts: Sequence[str]) -> dict[str, Touched]:
+    """What the instructions of each part touch. Raises SystemExit for an operand not understood."""
     found = {part: Touched() for part in PARTS}
     addresses, which = np.unique(rows[:, REGISTERS.index("rip")], return_inverse=True)
     order = np.argsort(which, kind="stable")
     ends = np.searchsorted(which[order], np.arange(len(addresses) + 1))
-    for number, (text, is_own) in enumerate(zip(texts, own, strict=True)):
-        part = found[PARTS[0] if is_own else PARTS[1]]
+    for number, (text, name) in enumerate(zip(texts, parts, strict=True)):
+        part = found[name]
         taken = rows[order[ends[number] : ends[number + 1]]]
         part.instructions += len(taken)
         part.code |= _lines(addresses[number : number + 1], 1)
