@@ -3,11 +3,11 @@
     python benchmarks/cold_calls.py [--networks ResNet-8 ...] [--isas avx2 ...] [--keep]
 
 With a frame every 10 ms the caches are cold: a call pays for each line of 64 bytes and each page of 4 KiB that it
-touches, however often it does. Times tell that badly on a machine with other work; those of two runs are alike
-to 0.1 %. Each runtime has a process of its own, as in networks.py, without random addresses; after the calls that warm it
-up this program goes through one call instruction by instruction (ptrace) and keeps the registers, and objdump decodes
-each distinct instruction, so that the address of every operand in memory is known. It is the code that is timed,
-AVX-512 included. Files and networks are those of networks.py; one thread.
+touches, however often it does. Times tell that badly on a machine with other work; these counts differ by at most 0.1 %
+from run to run. Each runtime has a process of its own, as in networks.py, without random addresses; after the calls
+that warm it up this program goes through one call instruction by instruction (ptrace) and keeps the registers, and
+objdump decodes each distinct instruction, so that the address of every operand in memory is known. It is the code that
+is timed, AVX-512 included. Files and networks are those of networks.py; one thread.
 
 Library: what runs in the runtime's own library, bindings included. libc: copies and fills, whoever asks for them.
 Python: everything else, the interpreter, ctypes, NumPy. Read: data that the call does not write, so weights, tables,
