@@ -181,9 +181,7 @@ def _as_record(layer: LayerForms, floors: Sequence[Mapping[str, float]]) -> dict
     }
 
 
-def _layer_lines(
-    layers: Sequence[LayerForms], floors: Mapping[str, Sequence[Mapping[str, float]]]
-) -> Iterator[str]:
+def _layer_lines(layers: Sequence[LayerForms], floors: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[str]:
     """A table with a line for each form of each convolution; the form in use is marked."""
     yield f"{'convolution':<26} {'form':<10} {'predicted':>9} {'measured':>9} {'us':>9} {'floor':>9} {'reading':>9}"
     for layer in layers:
