@@ -64,7 +64,7 @@ class Watch:
 
     def wait(self, condition: Callable[[], bool]) -> None:
         with self.changed:
-            assert self.changed.wait_for(condition, 10)
+            assert self.changed.wait_for(condition, 60)
 
     @property
     def states(self) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from edgemeta.daemon.capture.camera import Camera
 from edgemeta.daemon.capture.retry import Retry
 from edgemeta.daemon.capture.source import SourceError, SourceWaiting
+from rig.waiting import wait_until
 from tests.daemon.capture.scripted import CONFIG, Scripted, Watch
 
 
@@ -48,12 +49,11 @@ def test_a_key_frame_is_awaited_without_a_failure(start: Any) -> None:
     assert (source.opened, camera.failures) == (1, 0)
 
 
-@pytest.mark.gate("10 s: it waits for a second report")
 def test_failures_of_the_status_and_of_the_metric_are_the_same(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An offline camera fails twice a second: not each failure is a message, but both numbers are one."""
     away = SourceError("away")
     camera, watch = start(Scripted(*[away] * 20))
-    watch.wait(lambda: camera._failures == 20)
+    wait_until(lambda: camera._failures == 20, "all failures")
     assert camera.failures == watch.reported[-1].failures == 1
     monkeypatch.setattr("edgemeta.daemon.capture.camera.REPORTED_EVERY_NS", 0)
     camera._source.script = [away] * 5  # type: ignore[attr-defined]

@@ -27,8 +27,9 @@ def first_frame_after(subscriber: Any, began: float) -> float:
     return time.monotonic() - began
 
 
-def failed(subscriber: Any) -> bool:
-    return bool(subscriber.on("front/status")[-1].json["status"] == "failed")
+def failures(subscriber: Any) -> list[Any]:
+    """Messages that say that the camera has failed; the newest status may say already that it runs again."""
+    return [each.json for each in subscriber.on("front/status") if each.json["status"] == "failed"]
 
 
 @pytest.mark.gate("8 s: a camera that is killed and restarted")
@@ -41,8 +42,9 @@ def test_an_rtsp_camera_that_is_killed_and_restarted(
     took = []
     for _ in range(3):
         subscriber.wait("front/frame", len(subscriber.on("front/frame")) + 5)
+        before = len(failures(subscriber))
         server.kill()
-        wait_until(lambda: failed(subscriber), "the camera to fail")
+        wait_until(lambda before=before: len(failures(subscriber)) > before, "the camera to fail")
         server = rtsp_server(port)
         took.append(first_frame_after(subscriber, time.monotonic()))
     assert max(took) <= WITHIN, took
@@ -58,8 +60,8 @@ def test_an_rtsp_camera_that_freezes_and_continues(
     run_daemon(config(write_config, broker, port, timeout=1.0))
     subscriber.wait("front/frame", 5)
     server.freeze()
-    wait_until(lambda: failed(subscriber), "the camera to fail")
-    assert "gave no frame for 1 s" in subscriber.on("front/status")[-1].json["reason"]
+    wait_until(lambda: bool(failures(subscriber)), "the camera to fail")
+    assert "gave no frame for 1 s" in failures(subscriber)[0]["reason"]
     server.thaw()
     assert first_frame_after(subscriber, time.monotonic()) <= WITHIN
 
@@ -77,7 +79,7 @@ def test_a_pipeline_that_is_killed_is_restarted(
     tasks = Path(f"/proc/{daemon.process.pid}/task").iterdir()
     (pipeline,) = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
     os.kill(pipeline, signal.SIGKILL)
-    wait_until(lambda: failed(subscriber), "the camera to fail")
+    wait_until(lambda: bool(failures(subscriber)), "the camera to fail")
     assert first_frame_after(subscriber, time.monotonic()) <= WITHIN
     assert daemon.stop() == 0
     with pytest.raises(ProcessLookupError):

@@ -134,7 +134,7 @@ def test_what_is_blacked_out_is_nowhere_not_in_what_is_classified_nor_on_the_pag
         )
     )
     assert subscriber.wait("front/frame", 3)[0].json["labels"][0]["label"] == "blue"
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/frame/front.jpg", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/frame/front.jpg", timeout=60) as answer:
         shown = cv2.imdecode(np.frombuffer(answer.read(), np.uint8), cv2.IMREAD_COLOR)
     assert shown is not None
     assert shown[:, :40].max() < 30

@@ -59,7 +59,7 @@ def feed(collector: Collector, condition: Callable[[], bool], camera: str = "fro
 def test_frames_are_kept_only_while_a_request_holds(make: Callable[..., Collector]) -> None:
     collector = make()
     collector.offer("front", frame())
-    hold = collector.hold("front", "open")
+    hold = collector.hold("front", "open", seconds=60)
     feed(collector, lambda: hold.kept >= 3)
     collector.release("front", "open")
     wait_until(lambda: not collector.is_collecting("front"), "what waits to be written")
@@ -71,7 +71,7 @@ def test_frames_are_kept_only_while_a_request_holds(make: Callable[..., Collecto
 def test_a_picture_is_the_frame(make: Callable[..., Collector]) -> None:
     collector = make()
     smooth = cv2.resize(PIXELS, (640, 480), interpolation=cv2.INTER_CUBIC)
-    hold = collector.hold("front", "open")
+    hold = collector.hold("front", "open", seconds=60)
     collector.offer("front", frame(smooth))
     wait_until(lambda: hold.kept == 1, "the picture")
     folder = collector.folders["front"]
@@ -82,16 +82,16 @@ def test_a_picture_is_the_frame(make: Callable[..., Collector]) -> None:
 
 def test_a_request_that_is_not_renewed_ends(make: Callable[..., Collector]) -> None:
     collector = make()
-    hold = collector.hold("front", "open", seconds=0.1)
+    hold = collector.hold("front", "open", seconds=HOLDS)
     assert hold.active
-    wait_until(lambda: not collector.is_collecting("front"), "its end", HOLDS)
+    wait_until(lambda: not collector.is_collecting("front"), "its end")
 
 
 def test_the_rate_is_limited_also_over_several_requests(make: Callable[..., Collector]) -> None:
     collector = make(max_fps=10.0)
     began = time.monotonic()
     for number in range(5):
-        hold = collector.hold("front", "open" if number % 2 else "closed")
+        hold = collector.hold("front", "open" if number % 2 else "closed", seconds=60)
         feed(collector, lambda hold=hold: hold.kept >= 1)
         collector.release("front", hold.label)
     assert time.monotonic() - began >= 0.39
@@ -99,8 +99,8 @@ def test_the_rate_is_limited_also_over_several_requests(make: Callable[..., Coll
 
 def test_two_labels_at_once_are_refused_the_same_label_is_not(make: Callable[..., Collector]) -> None:
     collector = make("front", "back")
-    hold = collector.hold("front", "open")
-    assert collector.hold("front", " open") is hold
+    hold = collector.hold("front", "open", seconds=60)
+    assert collector.hold("front", " open", seconds=60) is hold
     with pytest.raises(CollectError, match="camera front is collecting 'open' just now"):
         collector.hold("front", "closed")
     assert collector.hold("back", "closed").label == "closed"
@@ -167,7 +167,7 @@ def test_a_disk_that_fails_in_the_middle(
     assert len(folder.pictures("open")) == hold.kept
     assert all(cv2.imdecode(np.frombuffer(folder.read(p), np.uint8), 1) is not None for p in folder.pictures("open"))
     assert [path.name for path in (folder.folder / "open").iterdir() if path.suffix == ".part"] == []
-    again = collector.hold("front", "open")
+    again = collector.hold("front", "open", seconds=60)
     feed(collector, lambda: again.kept >= 1)
 
 

@@ -74,7 +74,7 @@ class Rig:
             self.frames.put(camera, Frame(pixels, time.monotonic_ns()))
 
     def wait_for(self, results: int) -> None:
-        wait_until(lambda: len(self.results) >= results or bool(self.crashes), f"{results} results", 20)
+        wait_until(lambda: len(self.results) >= results or bool(self.crashes), f"{results} results")
         assert self.crashes == []
 
     @contextmanager
@@ -85,7 +85,7 @@ class Rig:
             yield
         finally:
             self.frames.close()
-            assert self.worker.end(20)
+            assert self.worker.end(60)
             self.loaded.close()
 
     def assert_each_camera_has_its_colour(self) -> None:
@@ -127,7 +127,7 @@ def test_stages_of_each_frame_add_up_to_its_total(rig: Rig) -> None:
 
 
 def test_a_frame_waits_for_others_no_longer_than_the_bound(rig: Rig) -> None:
-    with rig.running(3, wait_ms=300):
+    with rig.running(3, wait_ms=1000):
         begun = time.monotonic()
         rig.put("red")
         time.sleep(0.02)
@@ -135,9 +135,9 @@ def test_a_frame_waits_for_others_no_longer_than_the_bound(rig: Rig) -> None:
         rig.wait_for(2)
         took = time.monotonic() - begun
     assert rig.session.batches == [2]
-    assert took >= 0.29, "blue could still have come"
+    assert took >= 0.99, "blue could still have come"
     waits = {captured.camera: step.stages["wait"] for captured, step in rig.results}
-    assert waits["red"] >= 290_000_000, "the stage `wait` says so"
+    assert waits["red"] >= 990_000_000, "the stage `wait` says so"
     assert waits["green"] < waits["red"]
 
 
@@ -211,4 +211,4 @@ def test_a_thread_that_hangs_on_a_batch_is_abandoned_and_no_frame_is_lost(rig: R
 
 
 def assert_set(event: threading.Event) -> None:
-    assert event.wait(20)
+    assert event.wait(60)

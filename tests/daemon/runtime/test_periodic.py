@@ -21,7 +21,7 @@ class Counted:
 
     def wait(self, count: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.calls) >= count, 10)
+            assert self.changed.wait_for(lambda: len(self.calls) >= count, 60)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def gstreamer() -> None:
 pytestmark = pytest.mark.usefixtures("gstreamer")
 
 
-def opened(address: str, timeout: float = 10.0) -> Source:
+def opened(address: str, timeout: float = 60.0) -> Source:
     source = make_source(SourceSpec(SourceAddress(address), timeout=timeout))
     source.open()
     return source
@@ -153,7 +153,7 @@ def test_a_change_of_frame_size_is_an_error() -> None:
 
 
 def test_many_openings_leak_nothing() -> None:
-    source = make_source(SourceSpec(SourceAddress("gstreamer://nosuchelement"), timeout=5))
+    source = make_source(SourceSpec(SourceAddress("gstreamer://nosuchelement"), timeout=60))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         source.open()
@@ -199,7 +199,7 @@ def test_the_program_ends_with_the_one_that_started_it() -> None:
         [sys.executable, "-c", starter, sys.executable, "-I", "-S", str(PROGRAM)],
         input=b"%d\n%s" % (len(pipeline), pipeline),
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )  # waits for the end of standard error, which the program holds
 

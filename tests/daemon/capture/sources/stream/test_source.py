@@ -92,7 +92,7 @@ def mjpeg_of(serve: Any) -> Callable[[list[bytes]], str]:
 
 
 def test_mjpeg_over_http(mjpeg: Callable[[int], str]) -> None:
-    source = make_source(SourceSpec(SourceAddress(mjpeg(1000)), timeout=10))
+    source = make_source(SourceSpec(SourceAddress(mjpeg(1000)), timeout=20))
     assert isinstance(source, StreamSource)
     assert source.interval_ns == 0
     source.open()
@@ -120,7 +120,7 @@ def test_a_stalled_stream_is_an_error_after_its_timeout(mjpeg: Callable[[int], s
 def test_a_missing_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    source = make_source(SourceSpec(SourceAddress(f"rtsp://user:geheim@127.0.0.1:{port}/cam"), timeout=5))
+    source = make_source(SourceSpec(SourceAddress(f"rtsp://user:geheim@127.0.0.1:{port}/cam"), timeout=20))
     source.open()
     with pytest.raises(SourceError, match=rf"stream rtsp://127.0.0.1:{port} refused the connection"):
         source.read()
@@ -381,7 +381,7 @@ def test_fps_with_a_stream_is_refused() -> None:
 def test_an_rtsp_camera_that_stops_and_returns(rtsp_server: Callable[[int], Any], free_port: Callable[[], int]) -> None:
     port = free_port()
     server = rtsp_server(port)
-    source = make_source(SourceSpec(SourceAddress(f"rtsp://127.0.0.1:{port}/cam"), timeout=5))
+    source = make_source(SourceSpec(SourceAddress(f"rtsp://127.0.0.1:{port}/cam"), timeout=20))
     source.open()
     assert source.read().pixels.shape == (240, 320, 3)
     server.kill()

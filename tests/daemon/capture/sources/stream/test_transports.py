@@ -40,9 +40,10 @@ def sent(address: str) -> Iterator[None]:
             stream = container.add_stream("mpeg2video", rate=RATE)
             stream.width, stream.height, stream.pix_fmt, stream.time_base = 64, 48, "yuv420p", Fraction(1, RATE)
             stream.gop_size = 5
+            began, pts = time.monotonic(), -1
             for number in itertools.count():
                 frame = av.VideoFrame.from_ndarray(np.full((72, 64), number % 200 + 20, np.uint8), "yuv420p")
-                frame.pts = number
+                pts = frame.pts = max(pts + 1, round((time.monotonic() - began) * RATE))  # as on a camera's clock
                 container.mux(stream.encode(frame))
                 if ended.wait(1 / RATE):
                     return
