@@ -68,7 +68,7 @@ def watched(
     def start(**environment: str) -> tuple[Prometheus, int]:
         port = free_port()
         retry = {"initial_delay": 0.05, "max_delay": 0.1}
-        camera = {"source": str(colours / "0.png"), "fps": 20, "loop": True, "frame_timeout": 1, "retry": retry}
+        camera = {"source": str(colours / "0.png"), "fps": 20, "loop": True, "retry": retry}
         mqtt = {"host": "127.0.0.1", "port": broker.port}
         run_daemon(
             write_config(cameras={"front": camera}, mqtt=mqtt, web={"enabled": True, "port": port}), **environment

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import time
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -153,13 +154,16 @@ def test_every_panel_has_data(
     prometheus.wait("increase(edgemeta_camera_objects_appeared_total[30s]) >= 0")  # of a camera that began later
     health = HealthReader(tmp_path).last
     unsaid = [name for field, name, _ in HEALTH if getattr(health, field) is None]
-    empty = []
-    for place, expression in queries(dashboard).items():
-        if any(name in expression for name in unsaid):
-            continue
-        values = prometheus.ask(expression)
-        if not values or all(math.isnan(value) for value in values):
-            empty.append(f"{place}: {expression}")
+    asked = {place: each for place, each in queries(dashboard).items() if not any(name in each for name in unsaid)}
+    empty = list(asked)
+
+    def has_data(place: str) -> bool:
+        values = prometheus.ask(asked[place])
+        return bool(values) and not all(math.isnan(value) for value in values)
+
+    deadline = time.monotonic() + 60  # the first scrapes may have failed
+    while (empty := [place for place in empty if not has_data(place)]) and time.monotonic() < deadline:
+        time.sleep(1)
     assert not empty
-    assert prometheus.ask("up") == [1.0]
+    prometheus.wait("up == 1")
     assert prometheus.ask('sum(ALERTS{alertstate="firing"})') == []

@@ -349,5 +349,5 @@ def test_options_switched_off_leave_nothing(
     wait_until(lambda: stale not in retained(make_subscriber, broker), "a label that nothing counts to be cleared")
     assert topics <= retained(make_subscriber, broker).keys()
     reload(write_config(**keys, cameras={"front": {**camera, "motion": {}}}), service, "command", lambda: None)
-    wait_until(lambda: not topics & retained(make_subscriber, broker).keys(), "all to be cleared", 20)
+    wait_until(lambda: not topics & retained(make_subscriber, broker).keys(), "all to be cleared")
     assert f"{BASE}/test/front/state" in retained(make_subscriber, broker)

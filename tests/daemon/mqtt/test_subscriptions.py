@@ -80,7 +80,7 @@ def publish(broker: Mosquitto) -> Any:
         beside = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
         for name, value in properties.items():
             setattr(beside, name, value)
-        client.publish(topic, payload, 1, retain, beside).wait_for_publish(10)
+        client.publish(topic, payload, 1, retain, beside).wait_for_publish(60)
 
     yield send
     client.disconnect()

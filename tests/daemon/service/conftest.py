@@ -27,7 +27,7 @@ from edgemeta.model.tasks import Classification
 from edgemeta.plugins.api import BackendError, Batch, Outputs, Probe
 from edgemeta.plugins.reference.backend import BACKEND as REFERENCE
 from rig.waiting import wait_until
-from tests.daemon.conftest import Daemon, Subscriber, colour_model
+from tests.daemon.conftest import DEADLINE, Daemon, Subscriber, colour_model
 
 WARM = 10 + 6
 """Runs before a network serves: warm-up and self-test."""
@@ -249,7 +249,7 @@ def service_of(
         config = write_config(**{"mqtt": mqtt, "swap": swap, "watch_files": False} | keys)
         if expected_exit is not None:
             daemon = run_daemon(config)
-            assert daemon.process.wait(20) == expected_exit
+            assert daemon.process.wait(DEADLINE) == expected_exit
             assert said in daemon.said
             return None
         subscriber = make_subscriber(broker.port)

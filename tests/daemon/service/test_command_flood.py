@@ -28,7 +28,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
     keys = {"cameras": {"front": {"source": "synthetic://", "fps": 10}}, "log": {"level": "info"}}
     made = System(tmp_path, "flooded", keys, broker=("allow_anonymous true",))
     try:
-        made.keys["mqtt"] = {"port": made.broker.port, "keepalive": 30}
+        made.keys["mqtt"] = {"port": made.broker.port, "keepalive": 30, "ack_timeout": 30}
         made.write_config()
         made.start_service().ready()
         yield made

@@ -20,7 +20,7 @@ STARVED, FINE = Second(0.5, None, 0.0), Second(0.0, None, 0.0)
 
 
 class Observed:
-    """Conditions of one camera, looked at every 10 ms; a problem lasts from 0.5 s on."""
+    """Conditions of one camera, looked at every 10 ms; a problem lasts from 0.5 s on, or as a test says."""
 
     def __init__(self) -> None:
         self.status = GOOD
@@ -34,9 +34,9 @@ class Observed:
 
 
 @pytest.fixture
-def observed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Observed]:
+def observed(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Observed]:
     monkeypatch.setattr(module, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(module, "LASTS", 0.5)
+    monkeypatch.setattr(module, "LASTS", getattr(request, "param", 0.5))
     made = Observed()
     made.conditions.start()
     yield made
@@ -54,6 +54,7 @@ def during(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
+@pytest.mark.parametrize("observed", [60.0], indirect=True)
 def test_a_camera_that_drops_for_moments_stays_ready_and_has_no_problem(observed: Observed) -> None:
     wait_until(lambda: observed.conditions.ready, "readiness")
     for _ in range(3):

@@ -1,9 +1,11 @@
 """A start with an unusable model in the config: the last good one is used and reported."""
 
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -54,8 +56,13 @@ def test_the_last_good_model_is_used_and_reported_everywhere(
     wait_for_line(service.daemon, "the last good models are in use instead: ")
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert "\nedgemeta_model_refused 1.0" in answer.read().decode()
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
-        assert f"model refused, another one is in use: {message['reason']}" in answer.read().decode()
+
+    def is_ready() -> bool:
+        with suppress(HTTPError), urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+            return f"model refused, another one is in use: {message['reason']}" in answer.read().decode()
+        return False
+
+    wait_until(is_ready, "readiness, with the reason")
     service.check(exit_code=78, said="is damaged")
 
 

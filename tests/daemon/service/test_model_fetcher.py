@@ -16,13 +16,21 @@ from edgemeta.model.known.registry import KnownNetwork, known_networks
 
 CONTENT = b"a model"
 GETS = """
-import json, sys, time
+import json, os, sys, time
+out = sys.argv[sys.argv.index("--out") + 1]
 for line in ("downloading small.tflite: 50%", "making the model"):
+    open(out + ".said", "w").close()
     print("edgemeta: " + line, file=sys.stderr, flush=True)
-    time.sleep(0.25)
-open(sys.argv[sys.argv.index("--out") + 1], "wb").write(b"a model")
+    while os.path.exists(out + ".said"):
+        time.sleep(0.01)
+open(out, "wb").write(b"a model")
 print(json.dumps({"notes": ["the file names no labels"], "arguments": sys.argv[1:]}))
 """
+
+
+@pytest.fixture(autouse=True)
+def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_fetcher, "TELLS_EVERY", 0.0)
 
 
 @pytest.fixture
@@ -32,11 +40,12 @@ def network() -> KnownNetwork:
 
 
 class Run:
-    """One fetch to its end: what came of it, and what was shown meanwhile."""
+    """One fetch to its end: what came of it, and what was shown meanwhile; the command goes on once that is shown."""
 
     def __init__(self, folder: Path, network: KnownNetwork, program: str, **swap: Any) -> None:
         cameras = {"a": {"source": "synthetic://"}}
         config = Config.model_validate({"cameras": cameras, "data_folder": str(folder), "swap": swap})
+        self.folder = folder
         self.shown: list[int | None] = []
         self.ended, self.errors = threading.Event(), list[BaseException]()
         self.content: bytes | None = None
@@ -48,6 +57,8 @@ class Run:
     def _changed(self) -> None:
         if self.fetcher.running is not None:
             self.shown.append(self.fetcher.running.percentage)
+        for said in self.folder.rglob("*.said"):
+            said.unlink()
 
     def _fetched(self, content: bytes | None, reason: str | None) -> None:
         self.content, self.reason = content, reason
@@ -61,9 +72,8 @@ class Run:
 
 
 def test_the_model_comes_with_its_progress_and_nothing_is_left(
-    tmp_path: Path, network: KnownNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, network: KnownNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(model_fetcher, "TELLS_EVERY", 0.0)
     caplog.set_level("INFO")
     run = Run(tmp_path, network, GETS)
     assert (run.refused, run.busy) == (None, "small is being fetched just now")

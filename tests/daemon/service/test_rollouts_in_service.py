@@ -14,6 +14,7 @@ from edgemeta.model.file import save
 from edgemeta.model.signature import make_key, sign
 from edgemeta.model.tasks import Classification
 from rig.command_client import send_command
+from rig.waiting import wait_until
 from tests.daemon.conftest import (
     Daemon,
     Subscriber,
@@ -252,8 +253,7 @@ def test_values_are_used_at_once_and_after_a_restart_until_they_are_given_back(
         assert sentence in said["rollout"]["reason"]
         assert said["rollout"]["values"] == given
     assert values({}, "back", "done")["rollout"]["values"] == {}
-    frames = len(subscriber.on("front/frame"))
-    assert len(subscriber.wait("front/frame", frames + 2)[-1].json["labels"]) == 3
+    wait_until(lambda: len(subscriber.on("front/frame")[-1].json["labels"]) == 3, "frames with the config's values")
     assert daemon.process.poll() is None
     mine = [m.json for m in subscriber.on("front/frame") if m.json["boot"] == again["boot"]]
     assert_every_frame_accounted_for(mine)

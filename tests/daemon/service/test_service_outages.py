@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rig.mqtt_proxy import MqttProxy
+from rig.waiting import wait_until
 from tests.daemon.conftest import (
     DEADLINE,
     assert_every_frame_accounted_for,
@@ -39,12 +40,12 @@ def test_without_a_broker_it_runs_and_finds_the_broker_later(
     def frames() -> list[dict[str, Any]]:
         return sorted((message.json for message in subscriber.on("front/frame")), key=itemgetter("sequence"))
 
-    def complete(_: object) -> bool:
+    def complete() -> bool:
         """Late messages arrive between live ones: have all arrived that the newest counts?"""
         known = frames()
         return len(known) >= 5 and known[-1]["sequence"] - len(known) == sum(known[-1]["dropped"].values())
 
-    subscriber.wait_for("front/frame", complete)
+    wait_until(complete, "all frames")
     assert_every_frame_accounted_for(frames())
     assert subscriber.wait("info")[0].json["cameras"] == ["front"]
 

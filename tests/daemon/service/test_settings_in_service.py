@@ -11,7 +11,8 @@ import pytest
 
 from rig.command_client import send_command
 from rig.square_detector import save_square_detector, write_squares
-from tests.daemon.conftest import Daemon, Subscriber, wait_for_line
+from rig.waiting import wait_until
+from tests.daemon.conftest import DEADLINE, Daemon, Subscriber, wait_for_line
 
 Started = Callable[..., Daemon]
 
@@ -102,14 +103,14 @@ def test_settings_are_kept_over_reloads_and_restarts_where_the_config_says_so(
 ) -> None:
     daemon = start(keep=True)
     assert send_command(broker.port, "test", "set", camera="front", enabled=False, max_fps=2)["ok"]
+    boot = settings(subscriber, max_fps=2)["boot"]
     kept = tmp_path / "state" / "settings-test.json"
     assert json.loads(kept.read_text())["cameras"] == {"front": {"enabled": False, "max_fps": 2}}
     assert kept.stat().st_mode & 0o777 == 0o600
     assert send_command(broker.port, "test", "reload")["outcome"] == "config reloaded: nothing changed"
     assert daemon.stop() == 0
-    count = len(subscriber.on("front/settings"))
     start(keep=True)
-    again = subscriber.wait("front/settings", count + 1)[-1].json
+    again = subscriber.wait_for("front/settings", lambda message: message.json["boot"] != boot).json
     assert (again["enabled"], again["max_fps"]) == (False, 2)
     send_command(broker.port, "test", "set", enabled=None, max_fps=None)
     assert json.loads(kept.read_text())["cameras"] == {}
@@ -130,9 +131,9 @@ def test_a_restart_begins_again_in_the_same_process(start: Started, broker: Any,
     assert (answer["ok"], answer["outcome"]) == (True, "restarting")
     subscriber.wait_for("front/frame", lambda message: message.json["boot"] != first)
     assert daemon.process.poll() is None
-    assert subscriber.on("test/availability")[-1].payload == b"online"
+    wait_until(lambda: subscriber.on("test/availability")[-1].payload == b"online", "the availability")
     os.kill(daemon.process.pid, signal.SIGTERM)
-    assert daemon.process.wait(10) == 0
+    assert daemon.process.wait(DEADLINE) == 0
 
 
 def test_a_restart_with_a_mistake_in_the_config_is_refused(

@@ -224,7 +224,7 @@ def test_another_network_brings_other_options(
         lambda assistant: (entity := assistant.of("state_front")).value == "rouge" and entity, "the other network"
     )
     assert state.config["options"] == ["rouge", "vert", "bleu"]
-    assert home.entity("swap").value == "swapped"
+    home.wait(lambda assistant: assistant.of("swap").value == "swapped", "the end of the swap")
 
 
 def test_home_assistant_s_start_and_a_broker_that_came_back_empty_are_answered(
