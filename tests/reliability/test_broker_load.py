@@ -31,8 +31,8 @@ def test_what_ten_thousand_devices_need() -> None:
 
 @pytest.mark.usefixtures("mosquitto")
 def test_every_device_publishes_and_the_subscriber_receives() -> None:
-    outcome = load(20, 500, 0.5)
+    outcome = load(20, 500, 2.0)
     assert outcome["devices"] == 20
-    assert outcome["messages_per_s"] > 20 * 10 / 0.5
+    assert outcome["messages_per_s"] > 20 * 10 / 2.0  # more than the first window
     assert outcome["received_per_s"] >= 0.9 * outcome["messages_per_s"]
     assert outcome["messages_per_processor_s"] > 0

@@ -8,7 +8,7 @@ from reliability import swaps
 @pytest.mark.gate("10 s: an acceptance program in its short form")
 @pytest.mark.usefixtures("mosquitto")
 def test_one_swap_of_each_kind_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swaps, "LOOKS", 3)
+    monkeypatch.setattr(swaps, "LOOKS", 30)
     ways = len(swaps.BAD)
     result = swaps.measure(2 * ways, warm_up=2, with_rests=False)
     assert result["ended"] == {"swapped": ways} | dict.fromkeys(swaps.BAD, 1)

@@ -107,7 +107,7 @@ def test_the_service_classifies_frames_shows_its_page_and_stops_in_order(sandbox
     with log.open("w") as output:
         service = subprocess.Popen([*sandbox, program, "run", str(config)], stderr=output, env=os.environ)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while "camera front: running" not in log.read_text():
             assert service.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()

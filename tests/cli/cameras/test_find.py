@@ -25,7 +25,7 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_camera_is_found_with_its_name() -> None:
     with answering_to_discovery("127.0.0.1:8899"):
-        assert find(1.0) == [Found("127.0.0.1", 8899, "Front Door", "IPC-1")]
+        assert find(2.0) == [Found("127.0.0.1", 8899, "Front Door", "IPC-1")]
 
 
 def test_nobody_answers() -> None:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edgemeta.cli.demo.pixels import free_port, from_page
+from edgemeta.cli.demo.pixels import from_page
 from edgemeta.cli.demo.run import DemoBroker, Subscriber, run_demo
 from edgemeta.cli.demo.service import DemoError, DemoService, write_config
 from edgemeta.cli.demo.tally import Tally
@@ -33,6 +33,7 @@ from edgemeta.model.tasks import Classification
 from edgemeta.model.zoo import DEFAULT, find
 from edgemeta.plugins.drawn.show import SCENES
 from rig.square_detector import save_square_detector, squares_picture
+from rig.waiting import free_port
 
 pytest.importorskip("amqtt", reason="needs amqtt: pip install 'edgemeta[demo]'")
 
@@ -65,17 +66,16 @@ def test_json_is_one_object_and_every_frame_is_accounted_for(tmp_path: Path) -> 
 
 @pytest.mark.gate("5 s: the demo for so long")
 def test_the_live_page_is_served_while_it_runs(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [*EDGEMETA, "demo", "--json", "--seconds", "3", "--page", str(port)]
+    port = free_port()
+    command = [*EDGEMETA, "demo", "--json", "--seconds", "0", "--page", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         page = None
         while page is None and process.poll() is None:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/state", timeout=5) as answer:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/state", timeout=60) as answer:
                 state = json.load(answer)
                 page = state if state["cameras"]["camera"]["frame"] else None
             time.sleep(0.05)
+        process.terminate()
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert page is not None
@@ -141,7 +141,7 @@ def test_no_service_outlives_a_killed_demo(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("frame ")
         (service,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()
         process.kill()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     arguments = Path(f"/proc/{service}/cmdline")  # empty once it has ended, even if nobody has waited for it yet
     while arguments.exists() and arguments.read_bytes():
         assert time.monotonic() < deadline, "the service goes on without the demo"
@@ -228,8 +228,8 @@ def test_a_message_goes_from_a_publisher_to_the_subscriber() -> None:
         publisher = Client(CallbackAPIVersion.VERSION2)
         publisher.connect(broker.host, broker.port)
         publisher.loop_start()
-        publisher.publish("a/b", b"hello", qos=1).wait_for_publish(5)
-        arrival = subscriber.next(5)
+        publisher.publish("a/b", b"hello", qos=1).wait_for_publish(60)
+        arrival = subscriber.next(60)
         publisher.disconnect()
         publisher.loop_stop()
     assert arrival is not None

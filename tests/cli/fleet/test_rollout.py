@@ -34,7 +34,7 @@ def end(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
 
 
 def listed(fleet: Start, broker: Mosquitto) -> dict[str, dict[str, Any]]:
-    code, out, complaint = end(fleet("list", *at(broker), "--seconds", "0.5", "--json"))
+    code, out, complaint = end(fleet("list", *at(broker), "--seconds", "1", "--json"))
     assert code == 0, complaint
     return {each["device"]: each for each in json.loads(out)["devices"]}
 

@@ -73,11 +73,13 @@ return names.filter((name) => !name.startsWith(location.origin));
 """What the page loaded from any other server."""
 
 
-def wait(browser: Browser, what: str, true: Callable[[], Any], timeout: float = DEADLINE) -> None:
+def wait(browser: Browser, what: str, true: Callable[[], Any], timeout: float = DEADLINE) -> Any:
+    """Wait until something is true, and give that: a moment later the page may show something else."""
     deadline = time.monotonic() + timeout
-    while not true():
+    while not (found := true()):
         assert time.monotonic() < deadline, f"waited for {what}; the page says {browser.text('body')[:2000]}"
         time.sleep(0.05)
+    return found
 
 
 def shows(browser: Browser, selector: str, text: str, timeout: float = DEADLINE) -> None:
@@ -328,7 +330,11 @@ def test_without_the_service_all_data_is_marked_as_outdated(
     write_config: Any, run_daemon: Any, look: Any, free_port: Any, broker: Any
 ) -> None:
     port = free_port()
-    config = write_config(web={"enabled": True, "port": port}, mqtt={"host": "127.0.0.1", "port": broker.port})
+    config = write_config(
+        cameras={"front": {"source": "synthetic://", "fps": 5}},
+        web={"enabled": True, "port": port},
+        mqtt={"host": "127.0.0.1", "port": broker.port},
+    )
     daemon = run_daemon(config)
     wait_for_line(daemon, "page at http://")
     browser = look(port)

@@ -42,14 +42,12 @@ def test_a_map_of_labels_and_points_lie_over_the_picture(serve: Any, look: Any, 
     )
     browser = look(page)
     shows(browser, ".camera:nth-child(1) .verdict .label", "green, red")
-    wait(browser, "cells", lambda: browser.run(PAINTED))
-    columns, rows, colours, style = browser.run(PAINTED)
+    columns, rows, colours, style = wait(browser, "cells", lambda: browser.run(PAINTED))
     assert (columns, rows, len(set(colours))) == (8, 8, 2)
     assert colours == (4 * [colours[0]] + 4 * [colours[4]]) * 8
     assert "width: 100%" in style
     shows(browser, ".camera:nth-child(2) .verdict .label", "1 point")
-    wait(browser, "the point", lambda: browser.run(POINTS))
-    ((name, left, top),) = browser.run(POINTS)
+    ((name, left, top),) = wait(browser, "the point", lambda: browser.run(POINTS))
     assert name == "nose"
     assert (left, top) == (100.0, 100.0), "16 times half of the picture: outside, so at its edge"
     assert [line for line in browser.log() if "willReadFrequently" not in line] == []

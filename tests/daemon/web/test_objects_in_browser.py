@@ -71,8 +71,7 @@ def test_boxes_lie_on_the_objects_of_their_own_frame(
     wait(browser, "every picture", boxes_of_every_picture)
     for number, edges in {2: [0, 320, 16, 384], 3: [0, 80, 64, 96]}.items():
         camera = f".camera:nth-child({number})"
-        wait(browser, "its box", lambda camera=camera: browser.run(BOXES, camera))
-        (green,) = browser.run(BOXES, camera)
+        (green,) = wait(browser, "its box", lambda camera=camera: browser.run(BOXES, camera))
         assert green["edges"] == pytest.approx(edges, abs=1.5)
     assert browser.run(CONTRAST) == {}
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
@@ -106,8 +105,13 @@ def test_every_task_shows_what_it_finds(serve: Any, look: Any, tmp_path: Path, c
     shows(browser, ".in-zones", "gateemptyyard2 red")
     wait(browser, "boxes", lambda: len(browser.run(BOXES, ".camera:nth-child(1)")) == 3)
     texts = "return [...document.querySelectorAll('.overlay .box, .overlay .zone')].map((each) => each.textContent)"
-    wait(browser, "ids", lambda: sum(len(text.split()) == 4 for text in browser.run(texts)) == 3)
-    *objects, door, gate_name, yard_name = sorted(browser.run(texts), key=lambda text: (" " not in text, text))
+
+    def with_ids() -> list[str]:
+        found: list[str] = browser.run(texts)
+        return found if sum(len(text.split()) == 4 for text in found) == 3 else []
+
+    shown = wait(browser, "ids", with_ids)
+    *objects, door, gate_name, yard_name = sorted(shown, key=lambda text: (" " not in text, text))
     assert (door, gate_name, yard_name) == ("door", "gate", "yard")
     assert [text.split()[0] for text in objects] == ["blue", "red", "red"]
     assert {text.split()[1] for text in objects} == {"1", "2", "3"}

@@ -45,10 +45,14 @@ def page(serve: Callable[..., Page]) -> Page:
 
 
 def collect(page: Page, label: str, number: int = 2, camera: str = "front") -> None:
-    """Hold the button until so many pictures are kept."""
+    """Hold the button, as the page does, until so many pictures are kept."""
     hold = HOLD | {"label": label, "camera": camera}
     assert post(page, "/api/collect", hold).status == 200
-    wait_until(lambda: state(page)["cameras"][camera]["kept"] >= number, "pictures")
+
+    def kept() -> int:
+        return int(post(page, "/api/collect", hold | {"first": False}).json["cameras"][camera]["kept"])
+
+    wait_until(lambda: kept() >= number, "pictures")
     assert post(page, "/api/collect", hold | {"hold": False}).status == 200
     wait_until(lambda: state(page)["cameras"][camera]["collecting"] is None, "the last picture")
 
@@ -80,7 +84,7 @@ def test_a_held_button_collects_and_a_released_one_does_not(page: Page) -> None:
     answer = post(page, "/api/collect", HOLD)
     assert (answer.status, answer.json["cameras"]["front"]["collecting"]) == (200, "open")
     wait_until(lambda: state(page)["cameras"]["front"]["kept"] >= 2, "pictures")
-    wait_until(lambda: state(page)["cameras"]["front"]["collecting"] is None, "the end of what is not renewed", 10)
+    wait_until(lambda: state(page)["cameras"]["front"]["collecting"] is None, "the end of what is not renewed")
 
 
 def test_collecting_ends_with_the_last_picture(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +110,7 @@ def test_two_browsers(page: Page) -> None:
     assert post(page, "/api/collect", HOLD).status == 200
     refused = post(page, "/api/collect", HOLD | {"label": "closed"})
     assert (refused.status, refused.text) == (409, "camera front is collecting 'open' just now\n")
+    assert post(page, "/api/collect", HOLD).status == 200
     refused = post(page, "/api/rename", {"camera": "front", "label": "open", "name": "ajar"})
     assert (refused.status, refused.text) == (409, "camera front is collecting just now\n")
 

@@ -248,15 +248,15 @@ def test_a_page_that_reads_no_events_is_disconnected(serve: Any, monkeypatch: py
         connection.settimeout(DEADLINE)
         connection.connect(("127.0.0.1", page.port))
         connection.sendall(EVENTS)
-        wait_until_silent(page)
+        wait_until_silent(page, connection)
         received = all_of(connection)
     assert 0 < len(received) < 1_000_000
 
 
-def wait_until_silent(page: Page) -> None:
-    """Wait until no page is open."""
+def wait_until_silent(page: Page, connection: socket.socket) -> None:
+    """Wait until the page of a connection, which it does not read, was open and no page is open any more."""
     server: Any = page.service.parts.page
-    wait_until(lambda: server._streams > 0, "a page")
+    assert connection.recv(1, socket.MSG_PEEK)
     wait_until(lambda: server._streams == 0, "the end of the page")
 
 

@@ -45,12 +45,12 @@ class Panel:
     def teach(self) -> Any:
         """Teach to the end and return what came of it."""
         assert self.ask("/api/teach", FRONT)["teaching"]["state"] == "running"
-        wait_until(lambda: self.state["teaching"]["state"] != "running", "the network", 200)
+        wait_until(lambda: self.state["teaching"]["state"] != "running", "the network", 400)
         return self.state["teaching"]
 
     def use(self) -> Any:
         assert self.ask("/api/use", FRONT)["use"] is not None
-        wait_until(lambda: self.state["use"]["state"] != "running", "the swap", 100)
+        wait_until(lambda: self.state["use"]["state"] != "running", "the swap", 200)
         return self.state["use"]
 
 
@@ -159,7 +159,7 @@ def test_a_service_killed_in_the_middle_loses_no_picture_and_leaves_no_process(
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         found = []
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -118,7 +118,7 @@ def test_a_study_of_another_search_is_refused(workers: Workers, tmp_path: Path) 
 def test_signs_of_life_change(workers: Workers) -> None:
     one, seen = workers.worker(lease=0.06), set[Any]()
     with one.signs_of_life():
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while len(seen) < 2 and time.monotonic() < end:
             seen |= set(one._storage.get_study_user_attrs(workers.study).values()) - {"digest"}
             time.sleep(0.005)
