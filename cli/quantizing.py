@@ -346,7 +346,7 @@ def _real_text(real: RealMeasured) -> str:
 
 def _same(agreement: Agreement) -> str:
     if agreement.objects_of_scores is not None:
-        return f", same objects {agreement.objects_of_scores:.3f}"
+        return f", objects agree by {agreement.objects_of_scores:.3f}"
     return "" if agreement.same_label is None else f", same label {agreement.same_label:.2%}"
 
 

@@ -42,6 +42,7 @@ class Matches:
 
     def __init__(self) -> None:
         self.wanted = self.found = self.matched = 0
+        self._overlap = 0.0
         self._points_off: list[float] = []
         self._at_scores = np.zeros((len(SCORES), 2))
 
@@ -57,6 +58,7 @@ class Matches:
             best = int(shared[number].argmax())
             if shared[number, best] >= SAME_PLACE:
                 self.matched += 1
+                self._overlap += float(shared[number, best])
                 if each.keypoints:
                     self._points_off.append(_points_off(wanted[best], each))
                 shared[:, best] = 0
@@ -67,9 +69,9 @@ class Matches:
         So a score that moves a little changes little, wherever the threshold of a user lies.
         """
         for number, least in enumerate(SCORES):
-            before = self.wanted + self.found, self.matched
+            before = self.wanted + self.found, self._overlap
             self.add(*([each for each in some if each.score >= least] for some in (wanted, found)))
-            self._at_scores[number] += np.subtract((self.wanted + self.found, self.matched), before)
+            self._at_scores[number] += np.subtract((self.wanted + self.found, self._overlap), before)
 
     @property
     def f1(self) -> float:
@@ -78,13 +80,15 @@ class Matches:
         return 2 * self.matched / every if every else 1.0
 
     @property
-    def f1_of_scores(self) -> float:
-        """Mean of the F1 at each of SCORES, each weighted by the root of its objects; 1 if neither network finds any.
+    def quality_of_scores(self) -> float:
+        """Mean of the panoptic quality at each of SCORES, weighted by the root of the objects there; 1 without any.
 
-        The hundreds of objects of the least scores do not outvote the few that a user sees.
+        It is the F1 in which a pair counts by its intersection over union (Kirillov et al., 2019), so that a box that
+        moves counts before it is lost. The hundreds of objects of the least scores do not outvote the few that a user
+        sees.
         """
-        every, matched = self._at_scores[self._at_scores[:, 0] > 0].T
-        return float((2 * matched / np.sqrt(every)).sum() / np.sqrt(every).sum()) if len(every) else 1.0
+        every, overlap = self._at_scores[self._at_scores[:, 0] > 0].T
+        return float((2 * overlap / np.sqrt(every)).sum() / np.sqrt(every).sum()) if len(every) else 1.0
 
     @property
     def points_off(self) -> float | None:
@@ -173,7 +177,7 @@ class Expected:
         errors = tuple((off / len(self.images) / self._variances).tolist())
         has_labels = isinstance(self._task, Classification | Segmentation)
         labels = same / len(self.images) if has_labels else None
-        objects, of_scores = (matches.f1, matches.f1_of_scores) if matches.wanted else (None, None)
+        objects, of_scores = (matches.f1, matches.quality_of_scores) if matches.wanted else (None, None)
         return Agreement(choice, float(np.mean(errors)), errors, labels, objects, matches.points_off, of_scores)
 
     def _equal(self, found: NDArray[Any], wanted: NDArray[Any]) -> float:

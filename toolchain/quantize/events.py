@@ -38,7 +38,7 @@ class Agreement:
     same_label: of a classification, the share 0..1 of images with the same greatest logit. same_objects: of a
     detection, F1 0..1 of the objects of both networks at all scores (`compare.Matches`); None if there are none.
     points_off: mean distance of the points of objects that are the same, as a share of the box's side; None without.
-    objects_of_scores: as same_objects, the mean over all scores (`Matches.f1_of_scores`).
+    objects_of_scores: how much the boxes at all scores agree, 0..1 (`Matches.quality_of_scores`).
     """
 
     choice: str

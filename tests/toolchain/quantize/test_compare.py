@@ -30,8 +30,8 @@ def test_objects_at_all_scores_count_by_their_score() -> None:
     matches.add_at_all_scores([thing("cat", 0), thing("dog", 100, 0.32)], [thing("cat", 0), thing("dog", 100, 0.27)])
     assert (matches.wanted, matches.found, matches.matched) == (18 + 6, 18 + 5, 18 + 5)
     weights = np.sqrt([4] * 5 + [3] + [2] * 12)  # at each least score; nothing is found at 0.95
-    assert matches.f1_of_scores == pytest.approx(1 - weights[5] / 3 / weights.sum())
-    assert Matches().f1_of_scores == 1
+    assert matches.quality_of_scores == pytest.approx(1 - weights[5] / 3 / weights.sum())
+    assert Matches().quality_of_scores == 1
 
 
 def test_many_of_the_least_score_do_not_outvote_the_others() -> None:
@@ -40,7 +40,15 @@ def test_many_of_the_least_score_do_not_outvote_the_others() -> None:
     only_sure.add_at_all_scores([*sure, *weak], sure)
     only_weak.add_at_all_scores([*sure, *weak], weak)
     assert only_sure.f1 < 0.3 < 0.9 < only_weak.f1
-    assert only_sure.f1_of_scores > 0.5 > only_weak.f1_of_scores
+    assert only_sure.quality_of_scores > 0.5 > only_weak.quality_of_scores
+
+
+def test_a_box_counts_by_its_overlap() -> None:
+    """A cat that is moved by a tenth of its side shares 9 / 11; both are there at 18 least scores."""
+    matches = Matches()
+    matches.add_at_all_scores([thing("cat", 0)], [thing("cat", 1)])
+    assert matches.f1 == 1
+    assert matches.quality_of_scores == pytest.approx(9 / 11)
 
 
 def test_images_without_objects() -> None:
