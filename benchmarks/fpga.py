@@ -20,9 +20,9 @@ quiet line, then the cable is cut and plugged in again, and the others come on a
 inverted. Writes results/fpga-serial.{json,md}; exits with 1 at any wrong logit.
 
 cost: fits the factors of the cost model (kernels/fpga/generate/foldings.py holds them) to Yosys's LUTs, and checks them
-on ten foldings of their own. Engines are layers of ResNet-8 with random weights
+on ten foldings, residual FIFOs and ports of their own. Engines are layers of ResNet-8 with random weights
 (tests/conformance/power_of_two.py). The fit minimizes squared relative errors, without negative factors. Writes
-results/fpga-cost.{json,md}; exits with 1 if a checked folding is off by more than 15 % with the factors of foldings.py.
+results/fpga-cost.{json,md}; exits with 1 if something checked is off by more than 15 % with the factors of foldings.py.
 
 route: builds a bitstream for a board in FOLDER, or reads a finished build there, and keeps its row beside those of
 other targets, clocks and seeds in results/fpga-route.{json,md}. --mhz 100 is what the router is asked for, --seed 1 the
@@ -30,10 +30,12 @@ placement's. Takes ten minutes or more; nothing is put on a board.
 """
 
 import argparse
+import hashlib
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,29 +45,32 @@ from numpy.typing import NDArray
 
 from benchmarks.result_file import RESULTS, GrowingResult, write_json, write_markdown
 from edgemeta.kernels.fpga.generate.build import write_build
-from edgemeta.kernels.fpga.generate.engines import Engine
 from edgemeta.kernels.fpga.generate.foldings import (
     DEFAULT_CYCLES,
     FACTORS,
     choose_foldings,
     conv_features,
-    predicted_lut,
+    fifo_features,
+    port_features,
+    weighed,
 )
 from edgemeta.kernels.fpga.generate.lines import fitting
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
+from edgemeta.kernels.fpga.generate.verilog import accelerator_source, memory_files, network_source
 from edgemeta.kernels.fpga.report import fpga_report
 from edgemeta.kernels.fpga.simulate.board import DIVIDER, SimulatedBoard
 from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
 from edgemeta.kernels.fpga.synthesize.boards import BOARDS
 from edgemeta.kernels.fpga.synthesize.route import make_bitstream, read_route
-from edgemeta.kernels.fpga.synthesize.yosys import engine_cells, flattened_cells
+from edgemeta.kernels.fpga.synthesize.yosys import Part, count_cells, engine_part, needed, port_part, residual_parts
 from edgemeta.model import reference
 from edgemeta.model.file import load
-from edgemeta.model.graph import Model
+from edgemeta.model.graph import INPUT
+from edgemeta.model.layers import TensorType
 from edgemeta.model.zoo import find
 from edgemeta.plugins.fpga.serial import SerialDevice
 from edgemeta.plugins.fpga.serial_port import SerialPort
-from tests.conformance.power_of_two import random_resnet8
+from tests.conformance.power_of_two import PowerOfTwoBuilder, random_resnet8
 from tests.plugins.cuda.proofs import first_images
 
 MODEL = "resnet8-cifar10-pot5"
@@ -82,6 +87,12 @@ CHECKED = {
     4: ("conv0/1", "conv1/8"),
 }
 """By bits of the weights: layer/folds."""
+FIFOS = {False: (96, 300, 1100, 2400, 5000, 12_000), True: (160, 700, 1664, 3200, 9000)}
+PORTS = {
+    False: ((8, 10), (16, 100), (32, 2), (64, 10), (96, 1000), (224, 20)),
+    True: ((12, 4), (32, 10), (48, 40), (128, 200)),
+}
+"""Whether they are checked: words of a residual FIFO; side of an image and number of its classes."""
 LIMIT = 0.15
 
 DISTURBED, BAUD, PATIENCE_S = 250_007, 3_000_000, 240.0
@@ -112,7 +123,7 @@ def main() -> None:
     model = load(find(options.model))
     network = choose_foldings(model, options.cycles)
     if options.command == "cells":
-        count_cells(network, options.cycles, options.flatten)
+        report_cells(network, options.cycles, options.flatten)
     elif options.command == "route":
         network = fitting(network, BOARDS[options.target].target)
         place_and_route(network, options.folder, options.target, options.mhz, options.seed)
@@ -120,13 +131,13 @@ def main() -> None:
         (run_images if options.command == "images" else run_serial)(network, options.data, options.images)
 
 
-def count_cells(network: Network, cycles: int, is_flattened: bool) -> None:
+def report_cells(network: Network, cycles: int, is_flattened: bool) -> None:
     """Logic from Yosys, clocks per image from a simulation."""
     model, report = network.model, fpga_report(network)
     values: dict[str, Any] = {"model": model.name, "sha256": model.digest, **report.as_json()}
     lines = ["```", *report.lines(30.0), "```"]
     if is_flattened:
-        whole = flattened_cells(network)
+        (whole,) = count_cells([whole_part(network)])
         values["flattened"] = asdict(whole)
         lines.append(
             f"\nIn one piece: {whole.lut} LUTs, {whole.ff} flip-flops, {whole.dsp} DSP, {whole.bram36:g} BRAM36."
@@ -135,6 +146,15 @@ def count_cells(network: Network, cycles: int, is_flattened: bool) -> None:
     command = f"python -m benchmarks.fpga cells {model.name} --cycles {cycles}{' --flatten' * is_flattened}"
     write_json("fpga", command, values)
     write_markdown("fpga", command, f"sha256 `{model.digest[:12]}`\n\n" + "\n".join(lines))
+
+
+def whole_part(network: Network) -> Part:
+    """The accelerator in one piece."""
+    nameless = replace(network, model=replace(network.model, digest="", name="network"))
+    own = {"network.sv": network_source(nameless, "."), "accelerator.sv": accelerator_source(nameless)}
+    top = "edgemeta_accelerator"
+    constant = any(engine.parameters.get("WEIGHT_STYLE") == "logic" for engine in network.engines)
+    return Part(needed(top, own), top, memory_files(network), constant)
 
 
 def place_and_route(network: Network, folder: Path, target: str, mhz: float, seed: int) -> None:
@@ -225,24 +245,25 @@ def simulate(network: Network, data: Path, count: int) -> dict[str, int]:
 
 def fit_and_check() -> None:
     """Fit, check, print and write."""
-    fitted, checked = engines(FITTED), engines(CHECKED)
-    found = {name: engine_cells(engine).lut for name, engine in {**fitted, **checked}.items()}
-    factors = fit(fitted, found)
-    print("factors of the fit:", {name: round(value, 3) for name, value in factors.items()})
-    rows = [row(name, engine, found[name], name in checked) for name, engine in {**fitted, **checked}.items()]
+    chosen = [*engines(FITTED, False), *engines(CHECKED, True), *fifos(), *ports()]
+    counted = count_cells([part for each in chosen for part in each.parts], progress=show)
+    found = iter(counted)
+    rows = [row(each, sum(next(found).lut for _ in each.parts)) for each in chosen]
+    luts = [each.lut for each in rows]
+    fits = {kind: fit(kind, list(zip(chosen, luts, strict=True))) for kind in ("conv", "fifo", "axi", "serial")}
+    print("factors of the fit:", json.dumps(fits))
     worst = max(abs(each.error) for each in rows if each.checked)
-    lines = ["| layer/folds, bits | | LUT by Yosys | predicted | error |", "|---|---|---:|---:|---:|"]
+    lines = ["| what | | LUT by Yosys | predicted | error |", "|---|---|---:|---:|---:|"]
     for each in rows:
         kind = "checked" if each.checked else "fitted"
-        lines.append(f"| {each.engine} | {kind} | {each.lut} | {each.predicted} | {100 * each.error:+.1f} % |")
-    lines.append(f"\nWorst of the checked: {100 * worst:.1f} %.")
+        lines.append(f"| {each.what} | {kind} | {each.lut} | {each.predicted} | {100 * each.error:+.1f} % |")
+    lines.append("\nEngines: layer/folds, bits of the weights. FIFOs: words. Ports: bytes of an image, logits.")
+    lines.append(f"Worst of the checked: {100 * worst:.1f} %.")
     print("\n".join(lines))
     command = "python -m benchmarks.fpga cost"
-    write_json(
-        "fpga-cost",
-        command,
-        {"factors": dict(FACTORS), "fit": factors, "rows": [asdict(each) for each in rows], "worst_checked": worst},
-    )
+    factors = {kind: dict(FACTORS[kind]) for kind in fits}
+    values = {"factors": factors, "fit": fits, "rows": [asdict(each) for each in rows], "worst_checked": worst}
+    write_json("fpga-cost", command, values)
     write_markdown("fpga-cost", command, "\n".join(lines))
     sys.exit(worst > LIMIT)
 
@@ -281,49 +302,88 @@ def run_serial(network: Network, data: Path, count: int) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """An engine's LUTs, counted and predicted; error is relative."""
+    """LUTs counted and predicted; error is relative."""
 
-    engine: str
+    what: str
     checked: bool
     lut: int
     predicted: int
     error: float
 
 
-def row(name: str, engine: Engine, lut: int, checked: bool) -> Row:
+@dataclass(frozen=True)
+class Chosen:
+    """What is counted, the sum of its parts: its features have the factors of `kind`."""
+
+    what: str
+    kind: str
+    checked: bool
+    features: Mapping[str, float]
+    parts: Sequence[Part]
+
+
+def row(chosen: Chosen, lut: int) -> Row:
     """Compare a prediction with the count."""
-    predicted = predicted_lut(engine)
-    return Row(name, checked, lut, predicted, round(predicted / lut - 1, 4))
+    predicted = round(weighed(chosen.kind, chosen.features))
+    return Row(chosen.what, chosen.checked, lut, predicted, round(predicted / lut - 1, 4))
 
 
-def engines(chosen: Mapping[int, Sequence[str]]) -> dict[str, Engine]:
-    """Engines by "layer/folds, bits"."""
-    made = {}
-    for bits, entries in chosen.items():
+def engines(entries: Mapping[int, Sequence[str]], checked: bool) -> list[Chosen]:
+    """Convolutions by "layer/folds"."""
+    made = []
+    for bits, names in entries.items():
         model = random_resnet8(0, bits)
-        for entry in entries:
-            layer, folds = entry.split("/")
-            made[f"{entry}, {bits}"] = folded(model, layer, int(folds))
+        for name in names:
+            layer, folds = name.split("/")
+            network = plan_network(model, {layer: int(folds)})
+            engine = next(each for each in network.engines if each.name == layer)
+            made.append(Chosen(f"{name}, {bits}", "conv", checked, conv_features(engine), [engine_part(engine)]))
     return made
 
 
-def folded(model: Model, layer: str, folds: int) -> Engine:
-    """One engine of a network."""
-    network = plan_network(model, {layer: folds})
-    return next(engine for engine in network.engines if engine.name == layer)
+def fifos() -> list[Chosen]:
+    """Residual FIFOs, each with its fork."""
+    return [
+        Chosen(f"FIFO, {depth}", "fifo", checked, fifo_features(depth), residual_parts(depth))
+        for checked, depths in FIFOS.items()
+        for depth in depths
+    ]
 
 
-def fit(engines: Mapping[str, Engine], found: Mapping[str, int]) -> dict[str, float]:
+def ports() -> list[Chosen]:
+    """AXI ports and serial lines of networks that have a pool and a dense layer."""
+    made = []
+    for checked, sizes in PORTS.items():
+        for side, classes in sizes:
+            net = PowerOfTwoBuilder(TensorType((side, side, 3)))
+            model = net.model(net.dense("fc", net.pool("pool", INPUT), classes))
+            digest = hashlib.sha256(f"{side} {classes}".encode()).hexdigest()
+            network = plan_network(replace(model, digest=digest), {})
+            for kind in ("axi", "serial"):
+                part = port_part(network, is_serial=kind == "serial")
+                what = f"{kind}, {3 * side**2}, {classes}"
+                made.append(Chosen(what, kind, checked, port_features(network), [part]))
+    return made
+
+
+def fit(kind: str, counted: Sequence[tuple[Chosen, int]]) -> dict[str, float]:
     """Factors of the least squared relative errors that are not negative: features with a negative one are left out."""
-    names = list(FACTORS)
-    features: NDArray[np.float64] = np.array([[conv_features(e)[name] for name in names] for e in engines.values()])
-    scaled = features / np.array([[found[name]] for name in engines])
+    names = list(FACTORS[kind])
+    rows = [
+        [each.features[name] / lut for name in names] for each, lut in counted if each.kind == kind and not each.checked
+    ]
+    scaled: NDArray[np.float64] = np.array(rows)
     kept = list(range(len(names)))
     while True:
-        solved, *_ = np.linalg.lstsq(scaled[:, kept], np.ones(len(engines)), rcond=None)
+        solved, *_ = np.linalg.lstsq(scaled[:, kept], np.ones(len(rows)), rcond=None)
         if (solved >= 0).all():
             return dict.fromkeys(names, 0.0) | {names[at]: float(value) for at, value in zip(kept, solved, strict=True)}
         kept.pop(int(solved.argmin()))
+
+
+def show(done: int, total: int) -> None:
+    """A line for each part that is counted."""
+    print(f"{done} of {total}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a network costs as a netlist: cells of every engine from Yosys, clocks per image from simulation."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import numpy as np
 
 from edgemeta.kernels.fpga.generate.foldings import predicted_lut
 from edgemeta.kernels.fpga.generate.network import FpgaError, Network
-from edgemeta.kernels.fpga.simulate.model import Simulation, simulation_library
-from edgemeta.kernels.fpga.synthesize.yosys import Cells, engine_cells, port_cells, stream_cells
+from edgemeta.kernels.fpga.simulate.model import Simulation, missing_tools, simulation_library
+from edgemeta.kernels.fpga.synthesize import yosys
+from edgemeta.kernels.fpga.synthesize.yosys import Cells
 from edgemeta.model import reference
 from edgemeta.model.callbacks import Progress
 
@@ -90,23 +92,23 @@ class FpgaReport:
 
 
 def fpga_report(network: Network, folder: Path | None = None, progress: Progress | None = None) -> FpgaReport:
-    """Synthesize and simulate; both are kept in the cache. Raises FpgaError, also if a logit is wrong."""
-    rows = []
-    steps = len(network.engines) + 3
-    for number, engine in enumerate(network.engines, 1):
-        rows.append(LayerCells(engine.layers, engine_cells(engine, folder), predicted_lut(engine), engine.steps))
-        if progress is not None:
-            progress(number, steps)
-    streams = stream_cells(network, folder)
-    if progress is not None:
-        progress(steps - 2, steps)
-    ports = port_cells(network, folder)
-    if progress is not None:
-        progress(steps - 1, steps)
-    cycles, latency = _clocks(network, folder)
-    if progress is not None:
-        progress(steps, steps)
-    return FpgaReport(network.model.name, rows, streams, ports, cycles, latency)
+    """Synthesize and simulate, side by side; both are kept in the cache. progress: of the parts that are synthesized.
+
+    Raises FpgaError, also if a logit is wrong.
+    """
+    if missing := yosys.missing_yosys() or missing_tools():
+        raise FpgaError(missing)
+    streams = [part for depth in network.fifos.values() for part in yosys.residual_parts(depth)]
+    parts = [*map(yosys.engine_part, network.engines), *streams, yosys.port_part(network)]
+    with ThreadPoolExecutor(1) as beside:
+        clocks = beside.submit(_clocks, network, folder)
+        cells = yosys.count_cells(parts, folder, progress)
+        cycles, latency = clocks.result()
+    rows = [
+        LayerCells(engine.layers, each, predicted_lut(engine), engine.steps)
+        for engine, each in zip(network.engines, cells, strict=False)
+    ]
+    return FpgaReport(network.model.name, rows, sum(cells[len(rows) : -1], Cells()), cells[-1], cycles, latency)
 
 
 def _clocks(network: Network, folder: Path | None) -> tuple[int, int]:

@@ -13,27 +13,23 @@ import math
 from collections.abc import Mapping
 
 from edgemeta.kernels.fpga.generate.engines import Engine
-from edgemeta.kernels.fpga.generate.network import FpgaError, Network, fifo_style, plan_network
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network, plan_network
+from edgemeta.kernels.fpga.generate.verilog import serial_credits
 from edgemeta.model.graph import Model
 
 DEFAULT_CYCLES = 21_000
 """Clocks per image without another wish: 4,760 images per second at 100 MHz."""
 
-FACTORS: Mapping[str, float] = {
-    "product": 2.208,
-    "choice": 1.032,
-    "line": 1.528,
-    "memory": 0.501,
-    "accumulator": 4.503,
-    "engine": 88.4,
+FACTORS: Mapping[str, Mapping[str, float]] = {
+    "conv": {"product": 2.208, "choice": 1.032, "line": 1.528, "memory": 0.501, "accumulator": 4.503, "engine": 88.4},
+    "pool": {"sum": 6.0, "engine": 70.0},
+    "fifo": {"place": 3.0, "fifo": 16.0},
+    "axi": {"image": 2.0, "answer": 2.0, "ports": 567.0},
+    "serial": {"image": 6.0, "answer": 1.0, "ports": 226.0},
 }
-"""LUTs per unit of each feature of a convolution."""
-
-CREDITS = 2
-"""Images that a serial line keeps in block RAM (rtl/serial.sv)."""
+"""LUTs per unit of each feature of an engine, of a residual FIFO with its fork, of the ports around a network."""
 
 _ADD, _CLAMP = 40, 10
-_POOL = {"WIDTH": 6.0, "engine": 70.0}
 _LINE = 12.0
 """For each bit of a line's factor, and 4: what a requantization by lines takes beyond one by tables."""
 
@@ -62,12 +58,29 @@ def choose_foldings(model: Model, cycles: int | None = None, *, constant: bool =
 
 
 def predicted(network: Network, *, is_serial: bool) -> tuple[int, float]:
-    """LUTs of all engines; block RAMs of these, of residual FIFOs, and of the images of a serial line (is_serial)."""
-    blocks = sum(map(predicted_bram36, network.engines))
-    blocks += sum(_blocks(8, depth) for depth in network.fifos.values() if fifo_style(depth) == "block")
+    """LUTs and block RAMs of all engines, residual FIFOs, and AXI ports, or a serial line with room for its images."""
+    blocks = sum(map(predicted_bram36, network.engines)) + sum(_blocks(8, depth) for depth in network.fifos.values())
     if is_serial:
-        blocks += _blocks(8, 1 << (CREDITS * math.prod(network.model.input.shape) - 1).bit_length())
-    return sum(map(predicted_lut, network.engines)), blocks
+        blocks += _blocks(8, 1 << (serial_credits() * math.prod(network.model.input.shape) - 1).bit_length())
+    lut = sum(map(predicted_lut, network.engines)) + weighed("serial" if is_serial else "axi", port_features(network))
+    return round(lut + sum(weighed("fifo", fifo_features(depth)) for depth in network.fifos.values())), blocks
+
+
+def weighed(part: str, features: Mapping[str, float]) -> float:
+    """LUTs of features by FACTORS."""
+    return sum(FACTORS[part][name] * value for name, value in features.items())
+
+
+def fifo_features(depth: int) -> dict[str, float]:
+    """Of a residual FIFO of `depth` words and its fork. place: bits of a counter of words."""
+    return {"place": (depth - 1).bit_length(), "fifo": 1.0}
+
+
+def port_features(network: Network) -> dict[str, float]:
+    """Of what lies around a network. image, answer: bits of a counter of the bytes of these."""
+    model = network.model
+    image, answer = math.prod(model.input.shape), math.prod(model.output_types[0].shape) * network.engines[-1].out_bits
+    return {"image": (image - 1).bit_length(), "answer": (answer // 8 - 1).bit_length(), "ports": 1.0}
 
 
 def _candidates(model: Model, constant: bool) -> dict[str, list[Engine]]:
@@ -125,9 +138,9 @@ def predicted_lut(engine: Engine) -> int:
     line = _LINE * (int(engine.parameters["LINE_A"]) + 4) if "LINE_A" in engine.parameters else 0.0
     match engine.module:
         case "edgemeta_conv":
-            return round(sum(FACTORS[name] * value for name, value in conv_features(engine).items()) + line)
+            return round(weighed("conv", conv_features(engine)) + line)
         case "edgemeta_pool":
-            return round(_POOL["WIDTH"] * int(engine.parameters["WIDTH"]) + _POOL["engine"] + line)
+            return round(weighed("pool", {"sum": int(engine.parameters["WIDTH"]), "engine": 1.0}) + line)
         case "edgemeta_add":
             return _ADD
         case _:

@@ -128,11 +128,6 @@ def least_folding(layer: Conv | Dense, source: TensorType) -> int:
     return int(np.prod(source.shape)) if isinstance(layer, Dense) else source.shape[2]
 
 
-def fifo_style(depth: int) -> str:
-    """STYLE of a residual FIFO of `depth` words (rtl/fifo.sv): the RAM that holds them."""
-    return "block" if depth > 64 else "distributed"
-
-
 def _fifos(network: Network) -> dict[tuple[str, int], int]:
     """FIFO depths of every addition whose inputs come from one fork; an addition without one needs none.
 

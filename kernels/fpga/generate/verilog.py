@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from edgemeta.kernels.fpga.generate.engines import Engine
-from edgemeta.kernels.fpga.generate.network import Network, fifo_style
+from edgemeta.kernels.fpga.generate.network import Network
 from edgemeta.model.graph import INPUT
 
 _LOAD = ".load_valid(load_valid), .load_memory(load_memory), .load_row(load_row), .load_word(load_word)"
@@ -16,6 +16,11 @@ def rtl_sources() -> dict[str, str]:
     """Text of every engine's file by name."""
     folder = resources.files("edgemeta.kernels.fpga") / "rtl"
     return {each.name: each.read_text("utf-8") for each in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
+def serial_credits() -> int:
+    """Images that a serial line keeps in block RAM, as rtl/serial.sv says."""
+    return int(re.findall(r"parameter integer CREDITS = (\d+)", rtl_sources()["serial.sv"])[0])
 
 
 def network_source(network: Network, folder: str = "memories") -> str:
@@ -145,7 +150,7 @@ class _Streams:
                 branch, late = self._branch(name, reader), self._arriving(name, reader)
                 lines += self._wires(late, 8)
                 lines.append(
-                    f'    edgemeta_fifo #(.WIDTH(8), .DEPTH({depth}), .STYLE("{fifo_style(depth)}")) '
+                    f'    edgemeta_fifo #(.WIDTH(8), .DEPTH({depth}), .STYLE("block")) '
                     f"fifo_{self._label[reader[0]]}_{reader[1]} (.clk(clk), .rst(rst), "
                     f"{_port('in', branch)}, {_port('out', late)});"
                 )

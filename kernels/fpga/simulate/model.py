@@ -3,10 +3,12 @@
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from ctypes import CDLL, POINTER, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -64,7 +66,8 @@ ACCELERATOR = Top("edgemeta_accelerator", "accelerator.sv", "driver.cc", acceler
 def compile_model(network: Network, folder: Path, level: int = 1, top: Top = ACCELERATOR) -> Path:
     """Write the sources into `folder` and compile them there; returns the library. Raises FpgaError.
 
-    level: of the compiler's optimization, 0 to 3: how much longer it takes for a faster simulation.
+    level: of the compiler's optimization, 0 to 3: how much longer it takes for a faster simulation; 0 for what runs
+    once.
     """
     missing = missing_tools()
     if missing is not None:
@@ -82,12 +85,19 @@ def compile_model(network: Network, folder: Path, level: int = 1, top: Top = ACC
     _run(["verilator", *_FLAGS, "--top-module", top.module, "--Mdir", str(objects), *sorted(sources)], folder)
     include = _verilator_root() / "include"
     library = folder / _LIBRARY
-    generated = sorted(str(each) for each in objects.glob("*.cpp"))
-    runtime = [str(each) for name in _RUNTIME if (each := include / f"{name}.cpp").is_file()]
+    generated = sorted(objects.glob("*.cpp"), key=lambda file: -file.stat().st_size)  # the longest begin first
+    runtime = [each for name in _RUNTIME if (each := include / f"{name}.cpp").is_file()]
+    levels = {each: 0 if each.stem.endswith("__Slow") else level for each in generated}
+    levels |= dict.fromkeys([*runtime, driver], 0)
     compiler = ["g++", "-std=c++17", "-fPIC", "-w", "-pthread", f"-I{objects}", f"-I{include}", f"-I{include}/vltstd"]
-    _run([*compiler, "-O0", "-c", *runtime, str(driver)], folder)
-    parts = [*(f"{name}.o" for name in (*_RUNTIME, "driver") if (folder / f"{name}.o").is_file())]
-    _run([*compiler, f"-O{level}", "-shared", "-o", str(library), *generated, *parts], folder)
+
+    def compiled(source: Path) -> str:
+        _run([*compiler, f"-O{levels[source]}", "-c", str(source)], objects)
+        return f"{source.stem}.o"
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        parts = list(pool.map(compiled, levels))
+    _run([*compiler, "-shared", "-o", str(library), *parts], objects)
     shutil.rmtree(objects)
     return library
 

