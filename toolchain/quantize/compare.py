@@ -83,9 +83,8 @@ class Matches:
     def quality_of_scores(self) -> float:
         """Mean of the panoptic quality at each of SCORES, weighted by the root of the objects there; 1 without any.
 
-        It is the F1 in which a pair counts by its intersection over union (Kirillov et al., 2019), so that a box that
-        moves counts before it is lost. The hundreds of objects of the least scores do not outvote the few that a user
-        sees.
+        A pair counts by its intersection over union (Kirillov et al., 2019), so that boxes that move count before they
+        are lost. The hundreds of objects of the least scores do not outvote the few that a user sees.
         """
         every, overlap = self._at_scores[self._at_scores[:, 0] > 0].T
         return float((2 * overlap / np.sqrt(every)).sum() / np.sqrt(every).sum()) if len(every) else 1.0
