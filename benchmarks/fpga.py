@@ -88,10 +88,7 @@ CHECKED = {
 }
 """By bits of the weights: layer/folds."""
 FIFOS = {False: (96, 300, 1100, 2400, 5000, 12_000), True: (160, 700, 1664, 3200, 9000)}
-PORTS = {
-    False: ((8, 10), (16, 100), (32, 2), (64, 10), (96, 1000), (224, 20)),
-    True: ((12, 4), (32, 10), (48, 40), (128, 200)),
-}
+PORTS = {False: ((8, 10), (96, 1000)), True: ((32, 10), (48, 40))}
 """Whether they are checked: words of a residual FIFO; side of an image and number of its classes."""
 LIMIT = 0.15
 

@@ -23,9 +23,9 @@ DEFAULT_CYCLES = 21_000
 FACTORS: Mapping[str, Mapping[str, float]] = {
     "conv": {"product": 2.208, "choice": 1.032, "line": 1.528, "memory": 0.501, "accumulator": 4.503, "engine": 88.4},
     "pool": {"sum": 6.0, "engine": 70.0},
-    "fifo": {"place": 3.0, "fifo": 16.0},
-    "axi": {"image": 2.0, "answer": 2.0, "ports": 567.0},
-    "serial": {"image": 6.0, "answer": 1.0, "ports": 226.0},
+    "fifo": {"place": 3.897, "rows": 9.815, "fifo": 7.992},
+    "axi": {"ports": 604.0},
+    "serial": {"image": 6.429, "ports": 246.6},
 }
 """LUTs per unit of each feature of an engine, of a residual FIFO with its fork, of the ports around a network."""
 
@@ -68,19 +68,17 @@ def predicted(network: Network, *, is_serial: bool) -> tuple[int, float]:
 
 def weighed(part: str, features: Mapping[str, float]) -> float:
     """LUTs of features by FACTORS."""
-    return sum(FACTORS[part][name] * value for name, value in features.items())
+    return sum(factor * features[name] for name, factor in FACTORS[part].items())
 
 
 def fifo_features(depth: int) -> dict[str, float]:
-    """Of a residual FIFO of `depth` words and its fork. place: bits of a counter of words."""
-    return {"place": (depth - 1).bit_length(), "fifo": 1.0}
+    """Of a residual FIFO of `depth` words and its fork. place: bits of a counter; rows: further rows of block RAMs."""
+    return {"place": (depth - 1).bit_length(), "rows": (depth - 1) // 4096, "fifo": 1.0}
 
 
 def port_features(network: Network) -> dict[str, float]:
-    """Of what lies around a network. image, answer: bits of a counter of the bytes of these."""
-    model = network.model
-    image, answer = math.prod(model.input.shape), math.prod(model.output_types[0].shape) * network.engines[-1].out_bits
-    return {"image": (image - 1).bit_length(), "answer": (answer // 8 - 1).bit_length(), "ports": 1.0}
+    """Of what lies around a network. image: bits of a counter of its bytes."""
+    return {"image": (math.prod(network.model.input.shape) - 1).bit_length(), "ports": 1.0}
 
 
 def _candidates(model: Model, constant: bool) -> dict[str, list[Engine]]:
