@@ -199,6 +199,19 @@ def test_weights_take_their_bits_in_memory(isa: str) -> None:
                     assert gemm.form.weight_bytes == 32 * 128 * bits // 8
 
 
+@pytest.mark.parametrize("isa", ISAS)
+def test_few_bits_stay_few_beside_activations_of_eight(isa: str) -> None:
+    """AVX2 sums bytes where the others unpack, whatever the weights are."""
+    form = "bytes" if isa == "avx2" else "packed"
+    for bits in range(1, 8):
+        weights = np.full((32, 128), -(1 << (bits - 1)), np.int8)
+        with closing(Gemm(64, weights, (bits, 8), isa=isa, form=form)) as gemm:
+            assert (gemm.form.name, gemm.form.weight_bytes) == (form, 32 * 128 * bits // 8)
+    if isa == "avx2":
+        with closing(Gemm(64, weights, (7, 8), isa=isa, form="packed")) as gemm:
+            assert gemm.form.name != "packed"
+
+
 def test_the_planner_says_what_it_took() -> None:
     weights = integers(2, True, (64, 576), "random").astype(np.int8)
     with closing(Gemm(256, weights, (2, 2), isa="portable")) as gemm:
