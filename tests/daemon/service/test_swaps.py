@@ -243,19 +243,25 @@ def test_a_service_that_stops_in_the_middle_of_a_swap(
     assert planted.open == 0
 
 
-def test_frames_do_not_wait_for_a_slow_new_model(run_service: RunService, model_of: ModelOf) -> None:
-    """Each of its runs takes as long as forty frames; these continue meanwhile, and its next frame is the newest."""
+def test_frames_do_not_wait_for_a_slow_new_model(
+    run_service: RunService, model_of: ModelOf, planted: PlantedBackend
+) -> None:
+    """Frames continue while a run of it does not end, and how long its runs take is told."""
     running = run_service()
-    before = running.frames()
-    begun = time.monotonic()
+    outcomes: list[ChangeResult] = []
+    thread = threading.Thread(target=lambda: outcomes.append(change(running, model=model_of("hangs-0"))))
+    thread.start()
+    assert planted.hanging.wait(60)
+    running.wait_for_frames(10)
+    planted.release.set()
+    thread.join(60)
+    assert [outcome.ok for outcome in outcomes] == [True]
     assert change(running, model=model_of("slow-200"), swap=running.keys["swap"] | {"shadow_frames": 3}).ok
-    rate = (running.frames() - before) / (time.monotonic() - begun)
     message = reported(running)
     assert message.models[0].shadow is not None
     assert message.models[0].shadow.after_us > 200_000
     assert message.took_us.shadow is not None
     assert message.took_us.shadow > 600_000
-    assert rate > 10
     running.assert_nothing_lost()
 
 
