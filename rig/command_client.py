@@ -10,8 +10,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from rig.waiting import TIMEOUT, RigError
 
 
-def send_command(port: int, device: str, verb: str, **content: Any) -> dict[str, Any]:
-    """Send one command; return its answer. Raises RigError without one."""
+def send_command(port: int, device: str, verb: str, within: float = TIMEOUT, **content: Any) -> dict[str, Any]:
+    """Send one command; return its answer. Raises RigError without one within so many seconds."""
     answers: list[dict[str, Any]] = []
     came = threading.Event()
 
@@ -26,8 +26,8 @@ def send_command(port: int, device: str, verb: str, **content: Any) -> dict[str,
     client.connect("127.0.0.1", port)
     client.loop_start()
     try:
-        if not came.wait(TIMEOUT):
-            raise RigError(f"waited {TIMEOUT:g} s for the answer to command {verb} {content}")
+        if not came.wait(within):
+            raise RigError(f"waited {within:g} s for the answer to command {verb} {content}")
     finally:
         client.disconnect()
         client.loop_stop()
