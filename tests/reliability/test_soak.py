@@ -9,18 +9,18 @@ import pytest
 
 from rig.camera import NEEDS, RtspCamera
 
-SLACK = 5
+SLACK = 30
 """Factor on the promised times for a machine that runs other tests; the suite itself is measured with 1."""
 
 
-@pytest.mark.gate("40 s: an acceptance program in its short form")
+@pytest.mark.gate("60 s: an acceptance program in its short form")
 @pytest.mark.usefixtures("mosquitto")
 def test_faults_of_every_part_lose_nothing(repository: Path) -> None:
     if not RtspCamera.installed():
         pytest.skip(f"no RTSP server (Debian packages {NEEDS})")
     command = [sys.executable, str(repository / "reliability" / "soak.py")]
-    options = ["--minutes", "0.6", "--seed", "1", "--slack", str(SLACK)]
-    ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=280, check=False)
+    options = ["--minutes", "0.9", "--seed", "1", "--slack", str(SLACK)]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stderr[-6000:]
     outcome = json.loads(ended.stdout)
     assert outcome["faults_played"] >= 3
