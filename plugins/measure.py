@@ -78,7 +78,8 @@ def bench(
 ) -> Timing:
     """Time `runs` runs of one random image, after a warm-up; `paced_ms` > 0 waits that long before each, like a camera.
 
-    During the waits a processor loses cache content and clock rate, so paced times are those that a service has.
+    Steps are profiled at the same pace. During the waits a processor loses cache content and clock rate, so paced times
+    are those that a service has.
     seconds: after this time no run begins, once there are MIN_RUNS.
     """
     image = random_image(model)
@@ -102,7 +103,7 @@ def bench(
         median_us=round(float(np.median(microseconds)), 2),
         p99_us=round(float(np.percentile(microseconds, 99)), 2),
         min_us=round(float(microseconds.min()), 2),
-        stages=_stages(session, image) if isinstance(session, Profiled) else {},
+        stages=_stages(session, image, paced_ms) if isinstance(session, Profiled) else {},
     )
 
 
@@ -113,8 +114,12 @@ def random_image(model: Model) -> Batch:
     return integers.astype(np.int8) if kind.signed else integers.astype(np.uint8)
 
 
-def _stages(session: Profiled, image: Batch) -> dict[str, float]:
-    profiles = _repeat(lambda: session.profile(image))
+def _stages(session: Profiled, image: Batch, paced_ms: float) -> dict[str, float]:
+    def profile() -> Mapping[str, float]:
+        time.sleep(paced_ms / 1000)
+        return session.profile(image)
+
+    profiles = _repeat(profile)
     return {name: round(float(np.median([profile[name] for profile in profiles])), 2) for name in profiles[0]}
 
 

@@ -103,3 +103,22 @@ def test_a_session_without_a_profile_is_timed() -> None:
         timing = bench(session, model, 1, 0.0, lambda *_: None)
     assert timing.median_us == timing.min_us == timing.p99_us > 0
     assert timing.stages == {}
+
+
+class Watched(Slow):
+    """A session that notes when its steps are profiled."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self.begun: list[float] = []
+
+    def profile(self, image: Batch) -> dict[str, float]:
+        self.begun.append(time.monotonic())
+        return {"step": 1.0}
+
+
+def test_steps_are_profiled_at_the_pace_of_the_runs(resnet8: Case) -> None:
+    session = Watched(resnet8)
+    assert bench(session, resnet8.model, MIN_RUNS, 5.0, lambda done, total: None).stages == {"step": 1.0}
+    assert len(session.begun) > 1
+    assert min(np.diff(session.begun)) >= 0.005
