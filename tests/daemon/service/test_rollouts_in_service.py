@@ -38,7 +38,8 @@ def files() -> Iterator[Served]:
 def start(broker: Any, write_config: Callable[..., Path], run_daemon: Callable[..., Daemon]) -> Callable[..., Daemon]:
     def run(rollouts: str = "install", swap: dict[str, Any] | None = None, **keys: Any) -> Daemon:
         swap = {"rollouts": rollouts, "shadow_frames": 2, "trial_frames": 2} | (swap or {})
-        return run_daemon(write_config(mqtt=broker_keys(broker), swap=swap, **keys))
+        mqtt = broker_keys(broker) | {"max_commands_per_second": 1000}  # an order follows another one at once
+        return run_daemon(write_config(mqtt=mqtt, swap=swap, **keys))
 
     return run
 
