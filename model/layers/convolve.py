@@ -1,6 +1,7 @@
 """Convolutions of float32 arrays in NumPy, of padded inputs."""
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from edgemeta.model.layers.types import Float32, Pair
 
@@ -34,9 +35,11 @@ def convolve(x: Float32, weights: Float32, stride: Pair, dilation: Pair, groups:
     for g in range(groups):
         part = x[..., g * depth : (g + 1) * depth]
         matrix = weights[g * share : (g + 1) * share].reshape(share, -1).T
-        taps = [tap(part, row, column) for row, column in np.ndindex(height, width)]
+        reach = [(side - 1) * step + 1 for side, step in zip((height, width), dilation, strict=True)]
+        view = sliding_window_view(part, reach, axis=(1, 2))[:, :: stride[0], :: stride[1]]
+        taps = view[..., :: dilation[0], :: dilation[1]].transpose(0, 1, 2, 4, 5, 3)  # [N, H', W', KH, KW, I / groups]
         for top in range(0, rows, most):
-            block = np.stack([each[:, top : top + most] for each in taps], axis=3)  # [N, rows, W', taps, I / groups]
+            block = taps[:, top : top + most]
             product = block.reshape(-1, height * width * depth) @ matrix
             sums[:, top : top + most, :, g * share : (g + 1) * share] = product.reshape(*block.shape[:3], share)
     return sums

@@ -86,7 +86,8 @@ class Weighted(Summing, Generic[W]):
     def _biased(self, sums: Float32) -> Float32:
         """The sums, which are the caller's own, with the bias added in place."""
         if self.bias is not None:
-            sums += self.bias
+            wide = sums.reshape(-1, sums.size // len(sums) // (sums.shape[1] if sums.ndim == 4 else 1))
+            wide += np.tile(self.bias, wide.shape[1] // len(self.bias))  # of a row at once
         return sums
 
     def _requantized(self, sums: NDArray[np.int64]) -> Tensor:

@@ -52,11 +52,13 @@ class Histogram:
         """Count values [any shape], of a tensor whose values lie in least .. greatest."""
         self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
         self._cover()
-        flat = values.reshape(-1)
-        present = flat[flat != 0]
-        self.zeros += len(flat) - len(present)
-        bins = np.floor(present * np.float32(1 / self.width)).astype(np.int64) - self._first
-        self.counts += np.bincount(np.clip(bins, 0, BINS - 1), minlength=BINS)
+        zeros = values.size - int(np.count_nonzero(values))
+        bins = values.reshape(-1) * np.float32(1 / self.width)
+        np.floor(bins, out=bins)
+        bins -= np.float32(self._first)
+        self.counts += np.bincount(bins.astype(np.intp), minlength=BINS)
+        self.counts[-self._first] -= zeros  # 0 begins a bin; the width is a power of two, so nothing was rounded
+        self.zeros += zeros
 
     def merge(self, other: "Histogram") -> None:
         """Count the values of another histogram as well."""

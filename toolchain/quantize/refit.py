@@ -209,7 +209,7 @@ def _sums(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> _Sums:
         several = wanted[piece]
         x = windows_of(core, integers[piece], most * len(several), kind.zero_point).astype(np.float32)
         x -= np.float32(kind.zero_point)
-        y = np.concatenate(several).reshape(-1, wanted[0].shape[3])
+        y = (several[0] if len(several) == 1 else np.concatenate(several)).reshape(-1, wanted[0].shape[3])
         chosen = y[chosen_of(len(y), most * len(several))]
         return x, chosen.reshape(len(chosen), core.groups, -1).transpose(1, 0, 2)
 
