@@ -17,17 +17,10 @@ def convolve(x: Float32, weights: Float32, stride: Pair, dilation: Pair, groups:
     rows, columns = (
         (x.shape[axis + 1] - (weights.shape[axis + 1] - 1) * dilation[axis] - 1) // stride[axis] + 1 for axis in (0, 1)
     )
-
-    def tap(part: Float32, row: int, column: int) -> Float32:
-        """View [N, H', W', C] of the elements that one tap of the kernel reads."""
-        top, left = row * dilation[0], column * dilation[1]
-        bottom, right = top + (rows - 1) * stride[0] + 1, left + (columns - 1) * stride[1] + 1
-        return part[:, top : bottom : stride[0], left : right : stride[1]]
-
     if groups == outputs == x.shape[3]:
         return _depthwise(x, weights, stride, dilation, (rows, columns))
     if (height, width, groups) == (1, 1, 1):
-        picked = tap(x, 0, 0)
+        picked = x[:, :: stride[0], :: stride[1]]
         product: Float32 = picked.reshape(-1, depth) @ weights.reshape(outputs, -1).T
         return product.reshape(*picked.shape[:3], outputs)
     sums = np.empty((len(x), rows, columns, outputs), np.float32)

@@ -117,9 +117,8 @@ def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float
     if x.size <= _BLOCK:
         return _evaluate(function, x, alpha, beta)
     flat, result = np.ascontiguousarray(x).reshape(-1), np.empty(x.size, np.float32)
-    for start in range(0, flat.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        result[part] = _evaluate(function, flat[part], alpha, beta)
+    for i in range(0, flat.size, _BLOCK):
+        result[i : i + _BLOCK] = _evaluate(function, flat[i : i + _BLOCK], alpha, beta)
     return result.reshape(x.shape)
 
 

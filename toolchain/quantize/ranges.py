@@ -53,9 +53,7 @@ class Histogram:
         self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
         self._cover()
         zeros = values.size - int(np.count_nonzero(values))
-        bins = values.reshape(-1) * np.float32(1 / self.width)
-        np.floor(bins, out=bins)
-        bins -= np.float32(self._first)
+        bins = np.floor(values.reshape(-1) * np.float32(1 / self.width)) - np.float32(self._first)
         self.counts += np.bincount(bins.astype(np.intp), minlength=BINS)
         self.counts[-self._first] -= zeros  # 0 begins a bin; the width is a power of two, so nothing was rounded
         self.zeros += zeros
