@@ -92,7 +92,7 @@ class StillPicture:
         self._times = np.zeros(0, np.int64)
         self._blocks = np.zeros((0, 0, 0), np.float32)  # [n, rows, columns]
         self._points = np.zeros((0, 0, 0), np.float32)  # [n, rows, points], without the mean of each row
-        self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels
+        self._distances = np.zeros((0, 0, 0), np.float32)  # [n, n, rows of blocks], levels; of the first n samples
         self.rows: NDArray[np.bool_] = np.ones(0, np.bool_)
         """Rows of blocks that are compared, those without a clock drawn over them; none before the first window."""
 
@@ -111,7 +111,7 @@ class StillPicture:
             self._decide(now_ns)
 
     def _append(self, sample: PictureSample, now_ns: int) -> None:
-        """Add a sample with its distances, and drop those that are older than the window and not needed any more."""
+        """Add a sample, and drop those that are older than the window and not needed any more."""
         old = self._times < now_ns - self._window_ns - self._interval_ns
         first = min(int(old.sum()), max(0, len(old) + 1 - FEWEST))
         self._times = np.append(self._times[first:], now_ns)
@@ -119,13 +119,7 @@ class StillPicture:
         points = sample.points.astype(np.float32)
         points -= points.mean(axis=1, keepdims=True)  # light that flickers is no difference
         self._points = _with(self._points[first:], points)
-        differences = self._points - self._points[-1]
-        new = np.abs(differences, out=differences).mean(axis=2)
-        distances = np.zeros((len(new), *new.shape), np.float32)
-        if len(new) > 1:
-            distances[:-1, :-1] = self._distances[first:, first:]
-        distances[-1] = distances[:, -1] = new
-        self._distances = distances
+        self._distances = self._distances[first:, first:]
 
     def _decide(self, now_ns: int) -> None:
         """Decide from a whole window."""
@@ -148,11 +142,23 @@ class StillPicture:
 
     def _distance_of_twins(self) -> float:
         """Return how far pictures are from their twins, as a part of the median distance; 0 if all are equal."""
+        self._complete_distances()
         distances = self._distances[..., self.rows].mean(axis=2)
         far = np.abs(self._times[:, None] - self._times) * 4 >= self._times[-1] - self._times[0]
         typical = float(np.median(distances[far]))
         twins = np.where(far, distances, np.inf).min(axis=1)
         return float(np.percentile(twins, NEAREST)) / typical if typical > EQUAL else 0.0
+
+    def _complete_distances(self) -> None:
+        """Add the distances of the samples since the last time: none are needed while something moves."""
+        known, number = len(self._distances), len(self._times)
+        distances = np.zeros((number, number, len(self.rows)), np.float32)
+        if known:
+            distances[:known, :known] = self._distances
+        for each in range(known, number):
+            new = np.abs(self._points[: each + 1] - self._points[each]).mean(axis=2)
+            distances[each, : each + 1] = distances[: each + 1, each] = new
+        self._distances = distances
 
 
 def _with(kept: NDArray[np.float32], new: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -175,8 +181,8 @@ def _rows_without_clock(blocks: NDArray[np.float32]) -> NDArray[np.bool_]:
 def sample_of(pixels: Pixels) -> PictureSample:
     """Sample a picture [H, W, 3], BGR, not empty. Samples of pictures of one size have one shape."""
     height, width = pixels.shape[:2]
-    step = max(1, min(height // (ROWS * READ_PER_SIDE), width // (COLUMNS * READ_PER_SIDE)))
-    luma = luma_of(pixels, step, step)
+    down, across = max(1, height // (ROWS * READ_PER_SIDE)), max(1, width // (COLUMNS * READ_PER_SIDE))
+    luma = luma_of(pixels, down, across)
     rows, columns = min(ROWS, luma.shape[0]), min(COLUMNS, luma.shape[1])
     blocks = cv2.resize(luma.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
     parts = zip((rows, columns), luma.shape, strict=True)

@@ -1,6 +1,6 @@
 """Time in which the service was awake, for deadlines: what it could not have noticed, nobody has missed.
 
-A thread beats ten times a second. Where the next beat is late, because the machine has no processor for the service or
+A thread beats five times a second. Where the next beat is late, because the machine has no processor for the service or
 has stopped it, the time beyond `LATE` does not count; while the service is overloaded, time counts for less. Without
 beats all time counts.
 """
@@ -8,7 +8,7 @@ beats all time counts.
 import math
 import time
 
-BEAT = 0.1
+BEAT = 0.2
 """Seconds between two beats."""
 
 LATE = 2 * BEAT

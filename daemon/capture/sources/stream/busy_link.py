@@ -3,7 +3,7 @@
 A stream without timestamps (MJPEG over HTTP) says nothing of the age of its pictures. But on a link that is fast enough
 nothing comes for a while after a picture. So the connection is looked at once, a fifth of the way to the next picture:
 did data of that come already? A link on which it always did has queues before it, of seconds where the camera's system
-has large buffers; how old its pictures are cannot be known here.
+has large buffers; how old its pictures are cannot be known here. While no look finds any, most pictures go without one.
 """
 
 import math
@@ -26,8 +26,9 @@ TAIL, SOONEST = 0.008, 0.014
 """Seconds after a picture in which its tail may come (the kernel's clock ticks each 4 ms), and until the look at
 least."""
 
-LOOKS, BUSY, FREE = 40, 32, 20
-"""Of so many looks this many find data on a link that is busy, and less than that on one that is free again."""
+LOOKS, BUSY, FREE, FREE_EVERY = 40, 32, 20, 4
+"""Of so many looks this many find data on a link that is busy, and less than that on one that is free again. While none
+does, one of so many pictures is followed by a look."""
 
 
 class BusyLink:
@@ -39,6 +40,7 @@ class BusyLink:
         self._came = -math.inf
         self._look_at = math.inf
         self._looks: deque[bool] = deque(maxlen=LOOKS)
+        self._passed = 0
         self.busy = False
         """Whether the link did not pause for some time."""
 
@@ -46,7 +48,10 @@ class BusyLink:
         """Note that a picture came at a monotonic time."""
         came = captured_ns / NS
         self._interval += (min(1.0, came - self._came) - self._interval) / 8
-        self._came, self._look_at = came, came + max(SOONEST, LOOK_AT * self._interval)
+        self._came = came
+        is_free = len(self._looks) == LOOKS and not any(self._looks)
+        self._passed = (self._passed + 1) % FREE_EVERY if is_free else 0
+        self._look_at = math.inf if self._passed else came + max(SOONEST, LOOK_AT * self._interval)
 
     @property
     def look_in(self) -> float:

@@ -1,9 +1,11 @@
 """Links that pause between two pictures, and one that never does."""
 
+import math
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -23,7 +25,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield near, far
 
 
-@pytest.fixture
+@contextmanager
 def dripping(pair: tuple[socket.socket, socket.socket]) -> Iterator[None]:
     """Something comes each 4 ms."""
     over = threading.Event()
@@ -35,9 +37,11 @@ def dripping(pair: tuple[socket.socket, socket.socket]) -> Iterator[None]:
 
     thread = threading.Thread(target=drip)
     thread.start()
-    yield
-    over.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def said(link: BusyLink, bring: Callable[[], object] = lambda: None) -> bool:
@@ -45,9 +49,10 @@ def said(link: BusyLink, bring: Callable[[], object] = lambda: None) -> bool:
     for _ in range(24):
         bring()
         link.came(time.monotonic_ns())
-        wait = link.look_in
+        wait = min(link.look_in, PICTURE)
         time.sleep(wait)
-        link.look()
+        if not link.look_in:
+            link.look()
         time.sleep(max(0.0, PICTURE - wait))
     return link.busy
 
@@ -59,15 +64,29 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.gate("3 s of a link")
-@pytest.mark.usefixtures("dripping")
 def test_a_link_that_never_pauses_is_busy(pair: tuple[socket.socket, socket.socket]) -> None:
-    assert said(BusyLink(pair[0]))
+    with dripping(pair):
+        assert said(BusyLink(pair[0]))
 
 
 @pytest.mark.gate("3 s of a link")
 def test_a_link_that_pauses_is_not_busy(pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
     assert not said(BusyLink(near), lambda: (far.sendall(b"picture"), near.recv(100)))
+
+
+@pytest.mark.gate("5 s of a link")
+def test_a_link_that_was_free_is_looked_at_less_until_it_is_busy(pair: tuple[socket.socket, socket.socket]) -> None:
+    near, far = pair
+    link = BusyLink(near)
+    assert not said(link, lambda: (far.sendall(b"picture"), near.recv(100)))
+    looks = []
+    for _ in range(4):
+        link.came(time.monotonic_ns())
+        looks.append(link.look_in)
+    assert math.inf in looks
+    with dripping(pair):
+        assert said(link)
 
 
 def test_a_connection_that_was_closed_says_nothing() -> None:
