@@ -15,7 +15,7 @@ of `quantize`, elapsed and of all cores.
 """
 
 import argparse
-import resource
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -136,10 +136,9 @@ def save_pictures(train: Container, folder: Path) -> None:
 
 def quantized(source: Path, calibrate: Path, out: Path) -> tuple[Path, dict[str, float]]:
     """The integer model, and what it took: seconds elapsed, and of all cores."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before = sum(os.times()[:4])  # of this process and of its children
     result = quantize(source, out, AutoScheme(Calibration(calibrate, CALIBRATE)))
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cores = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    cores = sum(os.times()[:4]) - before
     return out, {"seconds": round(result.seconds, 1), "core_seconds": round(cores, 1)}
 
 

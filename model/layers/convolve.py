@@ -14,9 +14,10 @@ _CACHED = 1 << 15
 def convolve(x: Float32, weights: Float32, stride: Pair, dilation: Pair, groups: int) -> Float32:
     """Sums of products [N, H', W', O] of x [N, H, W, I], padded already, and weights [O, KH, KW, I / groups]."""
     outputs, height, width, depth = weights.shape
-    rows, columns = (
-        (x.shape[axis + 1] - (weights.shape[axis + 1] - 1) * dilation[axis] - 1) // stride[axis] + 1 for axis in (0, 1)
-    )
+    reach = [(side - 1) * step + 1 for side, step in zip((height, width), dilation, strict=True)]
+    view = sliding_window_view(x, reach, axis=(1, 2))[:, :: stride[0], :: stride[1]]
+    taps = view[..., :: dilation[0], :: dilation[1]].transpose(0, 1, 2, 4, 5, 3)  # [N, H', W', KH, KW, I]
+    rows, columns = taps.shape[1:3]
     if groups == outputs == x.shape[3]:
         return _depthwise(x, weights, stride, dilation, (rows, columns))
     if (height, width, groups) == (1, 1, 1):
@@ -26,13 +27,9 @@ def convolve(x: Float32, weights: Float32, stride: Pair, dilation: Pair, groups:
     sums = np.empty((len(x), rows, columns, outputs), np.float32)
     share, most = outputs // groups, max(1, _BLOCK // (len(x) * columns * height * width * depth))
     for g in range(groups):
-        part = x[..., g * depth : (g + 1) * depth]
         matrix = weights[g * share : (g + 1) * share].reshape(share, -1).T
-        reach = [(side - 1) * step + 1 for side, step in zip((height, width), dilation, strict=True)]
-        view = sliding_window_view(part, reach, axis=(1, 2))[:, :: stride[0], :: stride[1]]
-        taps = view[..., :: dilation[0], :: dilation[1]].transpose(0, 1, 2, 4, 5, 3)  # [N, H', W', KH, KW, I / groups]
         for top in range(0, rows, most):
-            block = taps[:, top : top + most]
+            block = taps[:, top : top + most, ..., g * depth : (g + 1) * depth]
             product = block.reshape(-1, height * width * depth) @ matrix
             sums[:, top : top + most, :, g * share : (g + 1) * share] = product.reshape(*block.shape[:3], share)
     return sums

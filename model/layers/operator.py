@@ -170,9 +170,7 @@ class Windowed(Operator):
         if not any(self.padding):
             return x
         images, height, width, channels = x.shape
-        padded = np.empty((images, top + height + bottom, left + width + right, channels), x.dtype)
-        padded[:, :top] = padded[:, top + height :] = fill
-        padded[:, top : top + height, :left] = padded[:, top : top + height, left + width :] = fill
+        padded = np.full((images, top + height + bottom, left + width + right, channels), fill, x.dtype)
         padded[:, top : top + height, left : left + width] = x
         return padded
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgemeta.model.graph import FloatModel, Model
-from edgemeta.model.layers import Float32, Layer, ShiftTable, TensorType, Weighted
+from edgemeta.model.layers import Layer, ShiftTable, TensorType, Weighted
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection, compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
@@ -50,16 +50,13 @@ class Prepared:
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
         self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
         self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
-        kept, judge = self._separable.tensors, compared(model, self.judge)
-        found: dict[int, dict[str, Float32]] = {number: {} for number in judge.numbers}
-
-        def keep(place: int, name: str, tensor: Float32) -> None:
-            if name in model.outputs and images.numbers[place] in found:
-                found[images.numbers[place]][name] = tensor
-
-        stage, counted = events.stage("ranges"), len(own) if suffice else len(images)
-        self.statistics = Statistics(model, self._blocks, images, stage, kept, counted, keep)
-        known = [tuple(found[number][name] for name in model.outputs) for number in judge.numbers]
+        judge, stage = compared(model, self.judge), events.stage("ranges")
+        outputs, judges = model.outputs, set(judge.numbers)
+        tensors, counted = self._separable.tensors, len(own) if suffice else len(images)
+        self.statistics = Statistics(
+            model, self._blocks, images, stage, tensors, counted, lambda each, name: name in outputs and each in judges
+        )
+        known = [tuple(self.statistics.kept[number, name] for name in outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)
         apart = self._separable.read_apart(self._shapes, self.statistics)
         self._plain = LayerWeights(self._blocks, {name: each.grid for name, each in apart.items()})

@@ -37,11 +37,11 @@ class _Store:
     def append(self, image: Integers) -> None:
         """Add one after the last."""
         self._file.write(image.tobytes())
+        self._file.flush()
 
     def read(self, number: int) -> Integers:
         """Array `number`, counted from 0."""
-        self._file.flush()
-        raw = os.pread(self._file.fileno(), self._bytes, number * self._bytes)  # several threads may read
+        raw = os.pread(self._file.fileno(), self._bytes, number * self._bytes)  # several threads, processes may read
         image: Integers = np.frombuffer(raw, self._dtype).reshape(self._shape)
         return image
 

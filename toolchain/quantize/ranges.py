@@ -1,8 +1,10 @@
 """Ranges of tensors: what the float network gives for the images, and the type that a rule makes of it."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -13,9 +15,10 @@ from edgemeta.model.float_reference import walk
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Float32, Function, Shape, TensorType
 from edgemeta.model.layers.functions import evaluate
+from edgemeta.toolchain.child import ChildError, in_child
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.calibration import Integers, PreparedImages
+from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.parallel import in_order
 
 BINS = 2048
@@ -194,26 +197,28 @@ _ROWS = 1024
 """Values of each channel that are kept of a tensor, of all images together."""
 
 
+_TOGETHER, _LONG = 10, 1e6
+"""Images that one process counts; seconds that it may take."""
+Ends = tuple[NDArray[np.floating], NDArray[np.floating]]
+
+
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What one image adds to the statistics, by tensor: ends of its channels, some of its values, samples [n, C]."""
+    """What some images add to the statistics, by tensor; rows: samples [n, C] of each image."""
 
-    ends: dict[str, tuple[Float32, Float32]] = field(default_factory=dict)
-    values: dict[str, Float32] = field(default_factory=dict)
-    rows: dict[str, Float32] = field(default_factory=dict)
-
-
-Observer = Callable[[int, str, Float32], None]
-"""Takes the place of an image in an iteration, and name and value of one of its float tensors."""
+    histograms: dict[str, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+    ends: dict[str, Ends] = field(default_factory=dict)
+    rows: dict[str, list[Float32]] = field(default_factory=lambda: defaultdict(list))
+    kept: dict[tuple[int, str], Float32] = field(default_factory=dict)
 
 
 class Statistics:
     """What the tensors of a float network hold over the calibration images.
 
     histograms: of every block's output. ends: least and greatest value of each of its channels, [C] each. samples:
-    about 1,000 values of each channel of those `by_channel`, [n, C]. Keys are names of float tensors. counted: how many
-    of the images count, the first ones; default all. observer: takes every tensor of every image; several images come
-    at the same time.
+    about 1,000 values of each channel of those `by_channel`, [n, C]. kept: tensors that `keep` chooses by the image's
+    number and the tensor's name. Other keys are names of float tensors. counted: how many of the images count, the
+    first ones; default all. Other processes count them: threads that do little at a time wait for Python's lock.
     """
 
     def __init__(
@@ -224,35 +229,46 @@ class Statistics:
         stage: Progress | None = None,
         by_channel: Iterable[str] = (),
         counted: int | None = None,
-        observer: Observer | None = None,
+        keep: Callable[[int, str], bool] | None = None,
     ) -> None:
         self.histograms = {block.after: Histogram() for block in blocks}
         self.ends: dict[str, tuple[Channels, Channels]] = {}
+        self.kept: dict[tuple[int, str], Float32] = {}
         rows: dict[str, list[Float32]] = {name: [] for name in by_channel}
-        count = len(images) if counted is None else counted
+        total, count = len(images), len(images) if counted is None else counted
 
-        def look(place: int, image: Integers) -> _Found:
+        def look(places: range) -> _Found:
             found = _Found()
-            for name, tensor in walk(model, images.real(image)):
-                if observer is not None:
-                    observer(place, name, tensor)
-                if name in self.histograms and place < count:
-                    flat = tensor.reshape(-1, tensor.shape[3])
-                    found.ends[name] = _ends(flat)
-                    step = max(1, flat.size // _SAMPLE)
-                    found.values[name] = flat.reshape(-1)[:: step | 1].copy()  # an odd step visits all channels
-                    if name in rows:
-                        step = max(1, len(flat) * count // _ROWS)
-                        found.rows[name] = flat[(place + 1) % step :: step].copy()
+            for place in places:
+                for name, tensor in walk(model, images.real(images[place])):
+                    if keep is not None and keep(images.numbers[place], name):
+                        found.kept[images.numbers[place], name] = tensor
+                    if name in self.histograms and place < count:
+                        flat = tensor.reshape(-1, tensor.shape[3])
+                        ends = _checked(model, name, _ends(flat))
+                        found.ends[name] = _wider(found.ends.get(name, ends), ends)
+                        step = max(1, flat.size // _SAMPLE)
+                        some = flat.reshape(-1)[:: step | 1].copy()  # an odd step visits all channels
+                        found.histograms[name].add(some, float(ends[0].min()), float(ends[1].max()))
+                        if name in rows:
+                            step = max(1, len(flat) * count // _ROWS)
+                            found.rows[name].append(flat[(place + 1) % step :: step].copy())
             return found
 
-        for done, found in enumerate(in_order(lambda each: look(*each), enumerate(images)), 1):
-            for name, values in found.values.items():
-                self._count(model, name, values, *found.ends[name])
-            for name, some in found.rows.items():
-                rows[name].append(some)
-            if stage is not None:
-                stage(done, len(images))
+        shares = [range(first, min(first + _TOGETHER, total)) for first in range(0, total, _TOGETHER)]
+        every = in_order(lambda share: in_child(partial(look, share), None, _LONG), shares)
+        try:
+            for share, found in zip(shares, every, strict=True):
+                for name, ends in found.ends.items():
+                    self.histograms[name].merge(found.histograms[name])
+                    self.ends[name] = _wider(self.ends.get(name, ends), ends)
+                for name, some in found.rows.items():
+                    rows[name] += some
+                self.kept |= found.kept
+                if stage is not None:
+                    stage(share.stop, total)
+        except ChildError as error:
+            raise QuantizeError(str(error)) from error
         self.samples = {name: np.concatenate(parts) for name, parts in rows.items()}
 
     @property
@@ -260,29 +276,21 @@ class Statistics:
         """Greatest magnitude of each channel [C]."""
         return {name: np.maximum(np.abs(low), np.abs(high)) for name, (low, high) in self.ends.items()}
 
-    def _count(self, model: FloatModel, name: str, values: Float32, low: Float32, high: Float32) -> None:
-        """Count some values of a tensor whose channels have these ends [C]."""
-        least, greatest = float(low.min()), float(high.max())
-        reach = max(-least, greatest)
-        if not reach <= _GREATEST:
-            found = f"as great as {reach:g}" if np.isfinite(reach) else "infinite"
-            raise QuantizeError(
-                f"{model.name}: tensor {name!r} becomes {found} on the calibration images, expected at most "
-                f"{_GREATEST:g}"
-            )
-        self.histograms[name].add(values, least, greatest)
-        known_low, known_high = self.ends.get(name, (low, high))
-        self.ends[name] = (
-            np.minimum(known_low, low).astype(np.float64),
-            np.maximum(known_high, high).astype(np.float64),
-        )
 
-    def joined(self, names: Iterable[str]) -> Histogram:
-        """One histogram of the values of several tensors."""
-        together = Histogram()
-        for name in names:
-            together.merge(self.histograms[name])
-        return together
+def _checked(model: FloatModel, name: str, ends: Ends) -> Ends:
+    """The ends of a tensor; raises QuantizeError."""
+    reach = max(-float(ends[0].min()), float(ends[1].max()))
+    if not reach <= _GREATEST:
+        found = f"as great as {reach:g}" if np.isfinite(reach) else "infinite"
+        raise QuantizeError(
+            f"{model.name}: tensor {name!r} becomes {found} on the calibration images, expected at most {_GREATEST:g}"
+        )
+    return ends
+
+
+def _wider(known: Ends, found: Ends) -> tuple[Channels, Channels]:
+    least, greatest = np.minimum(known[0], found[0]), np.maximum(known[1], found[1])
+    return least.astype(np.float64), greatest.astype(np.float64)
 
 
 def _ends(flat: Float32) -> tuple[Float32, Float32]:

@@ -161,7 +161,7 @@ def test_ranges_reach_and_samples(every_layer: FloatModel, images: Any, pixels: 
     assert 500 < len(samples) <= 2048
     np.testing.assert_allclose(samples.mean(0), rows.mean(0), atol=0.2 * float(rows.std()))
     np.testing.assert_allclose(statistics.ends["c1"], (rows.min(0), rows.max(0)), rtol=1e-4, atol=1e-5)
-    assert seen == [(i, 20) for i in range(1, 21)]
+    assert seen == [(10, 20), (20, 20)]
 
 
 def test_infinite_tensors_are_refused(images: Any) -> None:
@@ -177,14 +177,12 @@ def test_infinite_tensors_are_refused(images: Any) -> None:
         Statistics(model, blocks_of(model), images(model))
 
 
-def test_only_counted_images_make_ranges_and_all_are_observed(every_layer: FloatModel, images: Any) -> None:
-    seen: set[tuple[int, str]] = set()
+def test_only_counted_images_make_ranges_and_tensors_of_all_are_kept(every_layer: FloatModel, images: Any) -> None:
     blocks, inputs = blocks_of(every_layer), images(every_layer)
     few = Statistics(every_layer, blocks, inputs.take(range(3)))
-    counted = Statistics(
-        every_layer, blocks, inputs, counted=3, observer=lambda place, name, _: seen.add((place, name))
-    )
-    assert {place for place, _ in seen} == set(range(20))
+    counted = Statistics(every_layer, blocks, inputs, counted=3, keep=lambda _, name: name == "c1")
+    assert set(counted.kept) == {(place, "c1") for place in range(20)}
+    np.testing.assert_array_equal(counted.kept[7, "c1"], all_tensors(every_layer, inputs.real(inputs[7]))["c1"])
     for name, histogram in few.histograms.items():
         assert (histogram.counts == counted.histograms[name].counts).all()
         assert (few.ends[name][0] == counted.ends[name][0]).all()
