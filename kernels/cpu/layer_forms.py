@@ -78,9 +78,11 @@ def measure_forms(
     runs: int,
     progress: Progress | None = None,
     seconds: float = math.inf,
+    cold: bool = False,
 ) -> list[LayerForms]:
     """Time every form of every convolution, `runs` times one random image, or so often as `seconds` last, in turn.
 
+    cold: each after writing more than caches hold, as the frames of a camera find them; else right after another one.
     Other work on the machine disturbs the least of many interleaved runs little. Raises LibraryError, OpenError.
     """
     kind = model.input
@@ -90,10 +92,11 @@ def measure_forms(
     with ExitStack() as stack:
         programs = {form: stack.enter_context(closing(Program(model, isa, threads, form))) for form in FORMS}
         layers = list(_layers(programs, model))
-        run, begin = 0, time.monotonic()
+        run, begin, others = 0, time.monotonic(), np.zeros(48 << 20 if cold else 0, np.uint8)
         while run < runs:
             for form, program in programs.items():
                 program.profile(image.ctypes.data, addresses)  # brings its weights back into the caches
+                others += 1
                 times = program.profile(image.ctypes.data, addresses)
                 for layer in layers:
                     _keep_least(layer, form, times[layer.step], run * 2 // runs)
@@ -114,14 +117,12 @@ def _layers(programs: Mapping[str, Program], model: Model) -> Iterator[LayerForm
     }
     forms = {name: program.forms() for name, program in programs.items()}
     for step, planned in forms[FORMS[0]].items():
-        chosen = planned.name
+        chosen, about, first = planned.name, planned.description, step.partition("+")[0]
         taken = {chosen: planned} | {name: each[step] for name, each in forms.items() if each[step].name == name}
         predicted = {name: each.predicted for name, each in taken.items() if each.predicted > 0}
         empty: dict[str, list[float]] = {name: [] for name in taken}
-        multiply_adds = work.get(step.partition("+")[0], 0)
         sizes = {name: each.weight_bytes for name, each in taken.items()}
-        description, weight_bytes = planned.description, planned.weight_bytes
-        yield LayerForms(step, chosen, description, weight_bytes, predicted, empty, multiply_adds, sizes)
+        yield LayerForms(step, chosen, about, planned.weight_bytes, predicted, empty, work.get(first, 0), sizes)
 
 
 def _keep_least(layer: LayerForms, form: str, microseconds: float, half: int) -> None:

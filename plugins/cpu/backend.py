@@ -4,7 +4,7 @@ Options: `threads` (1 .. 256, default 1): a batch is divided by images, a single
 avx2, avxvnni, avx512vnni, neon, dotprod, i8mm; default auto): the instruction set, refused if the machine does not
 support it; `forms` (a file that `edgemeta bench --layers --save` wrote): the measured choices in it for the model, the
 instruction set and the processor, if there are any, replace the planner's; `measure` (default false): where that file
-has none or is missing, the first start measures, for about two seconds, and keeps them there.
+has none or is missing, the first start measures cold calls, for about two seconds, and keeps them there.
 """
 
 import logging
@@ -146,7 +146,7 @@ def _forms_of(file: Path, model: Model, isa: str, threads: int, measures: bool) 
     """The choices of a file; measured now and kept there if it has none and `measures` is set."""
     forms = {} if measures and not file.exists() else chosen_forms(file, model.digest, isa)
     if measures and not forms:
-        found = measure_forms(model, isa, threads, _RUNS, seconds=_SECONDS)
+        found = measure_forms(model, isa, threads, _RUNS, seconds=_SECONDS, cold=True)
         forms = {each.step: each.fastest for each in found}
         keep_forms(file, model.digest, isa, forms)
         changed = ", ".join(f"{each.step} {each.fastest}" for each in found if each.fastest != each.chosen)

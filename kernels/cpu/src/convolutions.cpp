@@ -131,9 +131,7 @@ Step make_fast_conv(const Layer& layer, const std::vector<Tensor>& tensors, cons
     needed = kernels.conv_winograd_scratch;
   }
   scratch = std::max(scratch, needed(conv));
-  step.run = [fast, run](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
-    run(fast->conv, arena, first, last, own);
-  };
+  step.run = step_of(layer, conv, run, fast).run;
   return step;
 }
 
@@ -192,11 +190,10 @@ Step make_depthwise(const Layer& layer, const std::vector<Tensor>& tensors, cons
   made->bias.assign(size_t(conv.out.blocks()) * kBlock, 0);
   for (size_t c = 0; c < layer.bias.size(); ++c) made->bias[c] = corrected_bias(given, c, conv.in.zero);
   conv.bias = made->bias.data();
-  return {layer.name, conv.out.height,
-          [made, run = kernels.depthwise](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(made->conv, arena, first, last);
-          },
-          "depthwise" + description_of(sums), static_cast<int64_t>(made->weights.size())};
+  Step step = step_of(layer, conv, kernels.depthwise, made);
+  step.form = "depthwise" + description_of(sums);
+  step.weight_bytes = static_cast<int64_t>(made->weights.size());
+  return step;
 }
 
 struct SlowConv {
@@ -243,16 +240,11 @@ Step make_generic_conv(const Layer& layer, const std::vector<Tensor>& tensors, c
   conv.bias = slow->bias.data();
   slow->requantize = requantize_to(tensors[layer.computed], layer, slow->runs, kernels);
   conv.requantize = slow->requantize.view();
-  return {layer.name, conv.out.height,
-          [slow, run = kernels.generic_conv](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(slow->conv, arena, first, last);
-          },
-          "int32", static_cast<int64_t>(slow->weights.size()) * 4};
+  Step step = step_of(layer, conv, kernels.generic_conv, slow);
+  step.form = "int32";
+  step.weight_bytes = static_cast<int64_t>(slow->weights.size()) * 4;
+  return step;
 }
-
-}  // namespace
-
-namespace {
 
 bool is_depthwise(const Layer& layer, const std::vector<Tensor>& tensors) {
   return layer.groups == tensors[layer.inputs[0]].type.channels && layer.groups == tensors[layer.output].type.channels;

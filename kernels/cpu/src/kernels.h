@@ -53,6 +53,7 @@ struct Kernels {
   const char* name;
   Lines lines;
   bool is_signed;        // of the library's bytes: -128 .. 127 instead of 0 .. 255
+  bool transforms_weights;  // conv_winograd, as it reads them: then they are not transformed in memory
   int32_t weight_bytes;  // of a fast convolution's weight: 1 or 2
   int32_t weight_group;  // adjacent input channels in the weights of an output channel: 16, 8, 4, 2 or 1
   int32_t span_group;    // a convolution's spans are multiples of so many bytes

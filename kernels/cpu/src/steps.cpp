@@ -44,24 +44,6 @@ Sum sum_of(const Layer& layer, const std::vector<Tensor>& tensors, int32_t first
 
 namespace {
 
-// A step whose arguments are plain data and optionally a requantization.
-template <typename Arguments>
-Step make_plain(const Layer& layer, Arguments arguments, void (*run)(const Arguments&, uint8_t*, int32_t, int32_t),
-                std::shared_ptr<RequantizePlan> requantize = nullptr) {
-  return {layer.name, arguments.out.height,
-          [arguments, run, requantize](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(arguments, arena, first, last);
-          }};
-}
-
-Step make_max_pool(const Layer& layer, const Pool& pool, const Kernels& kernels, size_t& scratch) {
-  scratch = std::max(scratch, kernels.max_pool_scratch(pool));
-  return {layer.name, pool.out.height,
-          [pool, run = kernels.max_pool](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
-            run(pool, arena, first, last, own);
-          }};
-}
-
 Step make_concat(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   std::vector<Copy> copies;
   for (size_t i = 0; i < layer.inputs.size(); ++i)
@@ -89,10 +71,7 @@ Step make_lookup(const Layer& layer, const std::vector<Tensor>& tensors, const K
   const View &in = tensors[layer.inputs[0]].view, out = written_by(layer, tensors);
   auto table = std::make_shared<std::vector<uint8_t>>(library_table(layer.table, in, out, kernels));
   const Lookup lookup{in, out, table->data(), table->size() > 256, false};
-  return {layer.name, lookup.out.height,
-          [lookup, table, run = kernels.lookup](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(lookup, arena, first, last);
-          }};
+  return step_of(layer, lookup, kernels.lookup, table);
 }
 
 Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
@@ -102,10 +81,7 @@ Step make_bilinear(const Layer& layer, const std::vector<Tensor>& tensors, const
   };
   const Bilinear bilinear{tensors[layer.inputs[0]].view, written_by(layer, tensors), pointers(lists->first),
                           pointers(lists->second)};
-  return {layer.name, bilinear.out.height,
-          [bilinear, lists, run = kernels.bilinear](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(bilinear, arena, first, last);
-          }};
+  return step_of(layer, bilinear, kernels.bilinear, lists);
 }
 
 Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
@@ -127,10 +103,7 @@ Step make_gather(const Layer& layer, const std::vector<Tensor>& tensors, const K
                         && static_cast<int32_t>(channels.size()) <= input.type.channels;  // none of the next pixel
   const ElementGather gather{input.view, written_by(layer, tensors), lists->rows.data(), lists->columns.data(),
                       is_pixel ? nullptr : lists->channels.data()};
-  return {layer.name, gather.out.height,
-          [gather, lists, run = kernels.gather](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(gather, arena, first, last);
-          }};
+  return step_of(layer, gather, kernels.gather, lists);
 }
 
 Step make_matmul(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
@@ -139,10 +112,7 @@ Step make_matmul(const Layer& layer, const std::vector<Tensor>& tensors, const K
   const MatMul op{a, b, out, layer.groups, a.channels / layer.groups, out.channels / layer.groups, layer.transposed,
                   requantize->view()};
   scratch = std::max(scratch, kernels.matmul_scratch(op));
-  return {layer.name, out.height,
-          [op, requantize, run = kernels.matmul](uint8_t* arena, int32_t first, int32_t last, uint8_t* own) {
-            run(op, arena, first, last, own);
-          }};
+  return step_of(layer, op, kernels.matmul, requantize);
 }
 
 Step make_softmax(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
@@ -150,10 +120,7 @@ Step make_softmax(const Layer& layer, const std::vector<Tensor>& tensors, const 
   auto powers = std::make_shared<std::vector<int32_t>>(layer.powers);
   const Softmax op{tensors[layer.inputs[0]].view, written_by(layer, tensors),      layer.groups,
                    powers->data(),                layer.multiplier_a,                output.type.hi + output.offset};
-  return {layer.name, op.out.height,
-          [op, powers, run = kernels.softmax](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(op, arena, first, last);
-          }};
+  return step_of(layer, op, kernels.softmax, powers);
 }
 
 Step make_normalize(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels,
@@ -164,20 +131,14 @@ Step make_normalize(const Layer& layer, const std::vector<Tensor>& tensors, cons
   numbers->second.resize(padded);
   const Normalize op{tensors[layer.inputs[0]].view, written_by(layer, tensors), layer.whole,        layer.epsilon,
                      numbers->first.data(),         numbers->second.data(),     requantize->view()};
-  return {layer.name, op.out.height,
-          [op, numbers, requantize, run = kernels.normalize](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(op, arena, first, last);
-          }};
+  return step_of(layer, op, kernels.normalize, numbers, requantize);
 }
 
 Step make_constant(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels) {
   auto values = std::make_shared<std::vector<uint8_t>>(layer.values);
   for (uint8_t& value : *values) value = static_cast<uint8_t>(value + tensors[layer.computed].offset);
   const Fill op{written_by(layer, tensors), values->data()};
-  return {layer.name, op.out.height,
-          [op, values, run = kernels.fill](uint8_t* arena, int32_t first, int32_t last, uint8_t*) {
-            run(op, arena, first, last);
-          }};
+  return step_of(layer, op, kernels.fill, values);
 }
 
 Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, const Kernels& kernels, size_t& scratch) {
@@ -191,14 +152,17 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
     case Kind::conv:
       return make_convolution(layer, tensors, kernels, scratch);
     case Kind::sum:
-      return make_plain(layer, Addition{in, tensors[layer.inputs[1]].view, out, sum_of(layer, tensors, 0)},
+      return step_of(layer, Addition{in, tensors[layer.inputs[1]].view, out, sum_of(layer, tensors, 0)},
                         kernels.add);
     case Kind::rescale:
-      return make_plain(layer, Rescale{in, out, requantize->view()}, kernels.rescale, requantize);
-    case Kind::max_pool:
-      return make_max_pool(layer, Pool{in, out, window_of(layer), {}, 0, 0}, kernels, scratch);
+      return step_of(layer, Rescale{in, out, requantize->view()}, kernels.rescale, requantize);
+    case Kind::max_pool: {
+      const Pool pool{in, out, window_of(layer), {}, 0, 0};
+      scratch = std::max(scratch, kernels.max_pool_scratch(pool));
+      return step_of(layer, pool, kernels.max_pool);
+    }
     case Kind::average_pool:
-      return make_plain(layer,
+      return step_of(layer,
                         Pool{in, out, window_of(layer), requantize->view(), layer.inside ? layer.share_y : 0,
                              layer.inside ? layer.share_x : 0},
                         kernels.average_pool, requantize);
@@ -209,7 +173,7 @@ Step make_plain_step(const Layer& layer, const std::vector<Tensor>& tensors, con
     case Kind::product: {
       const View& b = tensors[layer.inputs[1]].view;
       const bool one_pixel = b.height == 1 && b.width == 1;
-      return make_plain(layer, Product{in, b, out, one_pixel, requantize->view()}, kernels.product, requantize);
+      return step_of(layer, Product{in, b, out, one_pixel, requantize->view()}, kernels.product, requantize);
     }
     case Kind::bilinear:
       return make_bilinear(layer, tensors, kernels);

@@ -6,9 +6,12 @@
 namespace edgemeta {
 namespace {
 
-// G of F(2 x 2), and of F(4 x 4) times 24, its last row times 6.
+// G of F(2 x 2), of F(4 x 4) times 24, its last row times 6, and that without the common factor of each row, which has
+// to be taken over by the outputs' transform.
 constexpr int32_t kG2[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
 constexpr int32_t kG4[6][3] = {{6, 0, 0}, {-4, -4, -4}, {-4, 4, -4}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
+constexpr int32_t kSmallG4[6][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}};
+constexpr int32_t kIdentity[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
 
 // The transformed weights of one kernel, g[3][3] to u[N][N]: G g G'.
 template <int N>
@@ -69,83 +72,65 @@ bool fits_winograd(const Layer& layer, const Conv& conv, const Kernels& kernels)
       w.dilation_y != 1 || w.dilation_x != 1 || conv.in.pixel % kBlock != 0)
     return false;
   const int64_t greatest = greatest_weight(layer);
-  // The rows of G sum to 12 in magnitude, so that transformed weights lie within 144 times the greatest.
-  if (kernels.winograd_side == 4) return 144 * greatest <= 32767 && fits_26_bits(layer, conv, kernels);
+  // The rows of G sum to at most 12 in magnitude, or 7: transformed weights lie within 144 or 49 times the greatest.
+  const int64_t times = multiplies_pairs(kernels) ? 49 : 144;
+  if (kernels.winograd_side == 4) return times * greatest <= 32767 && fits_26_bits(layer, conv, kernels);
   return 9 * greatest <= 32767 && 9 * 255 * int64_t{conv.in.channels} * greatest < int64_t{1} << 29;
 }
-
-namespace {
-
-// The time of both forms, per tile of outputs and block, with C input channels; blocks share a tile's input.
-struct Times {
-  double plain, winograd;
-};
-
-// Instructions on AVX2, tiles of two: plain 9 C / 2 steps of 22 for four pixels; Winograd 16 C / 2 steps of 22 / 4,
-// about 130 for the products in memory and their transform, and 5 C for that of the input.
-Times tiles_of_two(double depth, double blocks) { return {99 * depth, 44 * depth + 130 + 5 * depth / blocks}; }
-
-// Instructions on armv8.0: plain 3.6 * 9 C + 50 for a pixel; 33 C for the transform of a tile's input; 4.3 C + 14 at
-// each of 36 positions, and 840 for the transform of the sums.
-Times tiles_of_four(double depth, double blocks) {
-  return {16 * (3.6 * 9 * depth + 50), 33 * depth / blocks + 36 * (4.3 * depth + 14) + 840};
-}
-
-// Cycles of Zen 4 with vectors of 512 bits: plain 9 C / 4 products of bytes and 5 for requantization, for a pixel;
-// Winograd 36 C / 2 of int16, with a load of weights for each `joint` of them of which 1.5 take a cycle, 5 C for the
-// transform of the input, 100 for that of the sums, and as much requantization. With 256 bits all take twice as long.
-Times tiles_of_four_vnni(double depth, double blocks, double joint) {
-  const double products = 18 * depth * std::max(1.0, 1.5 / joint);
-  return {16 * (2.25 * depth + 5), products + 5 * depth / blocks + 100 + 16 * 5};
-}
-
-// The time to read weights once, in the same unit: those that fill more than the first cache come from the second one,
-// or, where frames are far apart, from further away; those beyond half of the second at half its rate.
-double loads(double bytes, const FormCosts& costs) {
-  constexpr double kFirst = 24 * 1024, kSecond = 512 * 1024, kPlainOf512Bits = 8;
-  if (bytes <= kFirst) return 0;
-  return bytes / 64 * costs.line / (costs.plain / kPlainOf512Bits) * (bytes <= kSecond ? 1 : 2);
-}
-
-}  // namespace
 
 double winograd_share(const Conv& conv, const Kernels& kernels) {
   const double depth = conv.in.blocks() * kBlock, blocks = conv.out.blocks();
   const int32_t side = kernels.winograd_side;
   const double tiles = double((conv.out.width + side - 1) / side) * ((conv.out.height + side - 1) / side);
   const double of_pixels = double(conv.out.width) * conv.out.height / (side * side);
-  if (!multiplies_pairs(kernels)) {
-    const Times times = side == 2 ? tiles_of_two(depth, blocks) : tiles_of_four(depth, blocks);
-    return tiles * times.winograd / (of_pixels * times.plain);
-  }
-  const Times times = tiles_of_four_vnni(depth, blocks, std::min(tiles, 4.0));
-  const FormCosts& costs = kernels.low_bit->costs;
-  const double winograd = tiles * blocks * times.winograd + loads(36 * 2 * kBlock * depth * blocks, costs);
-  return winograd / std::max(of_pixels * blocks * times.plain, loads(9 * kBlock * depth * blocks, costs));
+  // Per tile of outputs and block, with C input channels; blocks share a tile's input. Instructions on AVX2: plain
+  // 9 C / 2 steps of 22 for four pixels; Winograd 16 C / 2 steps of 22 / 4, about 130 for the products in memory and
+  // their transform, and 5 C for that of the input.
+  if (side == 2) return tiles * (44 * depth + 130 + 5 * depth / blocks) / (of_pixels * 99 * depth);
+  // Instructions on armv8.0: plain 3.6 * 9 C + 50 for a pixel; 33 C for the transform of a tile's input; 4.3 C + 14 at
+  // each of 36 positions, and 840 for the transform of the sums.
+  if (kernels.is_signed)
+    return tiles * (33 * depth / blocks + 36 * (4.3 * depth + 14) + 840) / (of_pixels * 16 * (3.6 * 9 * depth + 50));
+  // Cycles of Zen 4 with vectors of 512 bits: plain 9 C / 4 products of bytes and 5 for requantization, for a pixel;
+  // Winograd 36 C / 2 of int16 and the transform of weights, which takes as long for `joint` tiles as for one, or a
+  // load of weights for each of these, 5 C for the transform of the input, and 140 or 180 for that of the sums and
+  // requantization. With 256 bits all take twice as long.
+  const bool transforms = kernels.transforms_weights;
+  const double joint = std::min(tiles, 4.0), weights = kBlock * depth * blocks;
+  const double products = transforms ? (18 + 16 / joint) * depth : 18 * depth * std::max(1.0, 1.5 / joint);
+  const double winograd = tiles * blocks * (products + 5 * depth / blocks + (transforms ? 140 : 180));
+  // Reading weights once where frames are far apart, as a camera's are, twice as long for those that half of the second
+  // cache does not hold. Transformed ones are read in rows, a sixth of the lines at a time.
+  const auto loads = [&](double lines) { return (lines + std::max(0.0, lines - 8192)) * (transforms ? 10 : 16); };
+  return (winograd + loads(weights / 32 * (transforms ? 9 : 36))) /
+         (of_pixels * blocks * 16 * (2.25 * depth + 5) + loads(weights / 64 * 9));
 }
 
 Buffer pack_winograd(const Layer& layer, Conv& conv, const Kernels& kernels) {
   const int64_t depth = int64_t{conv.in.blocks()} * kBlock;
-  const int64_t positions = int64_t{kernels.winograd_side + 2} * (kernels.winograd_side + 2);
+  const int64_t side = kernels.transforms_weights ? 3 : kernels.winograd_side + 2, positions = side * side;
   conv.weight_bytes = 2;
   conv.block_bytes = positions * depth * kBlock * conv.weight_bytes;
   Buffer weights(static_cast<size_t>(conv.out.blocks() * conv.block_bytes));
   auto* packed = reinterpret_cast<int16_t*>(weights.data());
-  if (multiplies_pairs(kernels))
-    transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
-      const int64_t column = position % 6, row = position / 6;
-      const int64_t pair = ((o / kBlock * 6 + column) * depth + c) / 2 * 6 + row;
-      packed[(pair * kBlock + o % kBlock) * 2 + c % 2] = weight;
+  const int64_t adjacent = kernels.is_signed ? 1 : 2;  // channels
+  const auto pack = [&](const auto& g, const auto& vector_of) {
+    transform_all(g, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
+      const int64_t vector = vector_of(o / kBlock, position, c);
+      packed[(vector * kBlock + o % kBlock) * adjacent + c % adjacent] = weight;
     });
-  else if (kernels.winograd_side == 4)
-    transform_all(kG4, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
-      packed[((o / kBlock * positions + position) * depth + c) * kBlock + o % kBlock] = weight;
+  };
+  const auto by_position = [&](int64_t block, int64_t at, int64_t c) {
+    return ((block * positions + at) * depth + c) / adjacent;
+  };
+  if (kernels.transforms_weights)
+    pack(kIdentity, [&](int64_t block, int64_t tap, int64_t c) { return (block * depth + c) / 2 * positions + tap; });
+  else if (multiplies_pairs(kernels))
+    pack(kSmallG4, [&](int64_t block, int64_t at, int64_t c) {
+      return ((block * 6 + at % 6) * depth + c) / 2 * 6 + at / 6;
     });
   else
-    transform_all(kG2, layer, conv, [&](int64_t o, int64_t c, int64_t position, int16_t weight) {
-      const int64_t pair = ((o / kBlock * positions + position) * depth + c) / 2;
-      packed[(pair * kBlock + o % kBlock) * 2 + c % 2] = weight;
-    });
+    kernels.winograd_side == 4 ? pack(kG4, by_position) : pack(kG2, by_position);
   return weights;
 }
 

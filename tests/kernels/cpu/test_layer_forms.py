@@ -40,8 +40,9 @@ def test_the_fastest_form_is_clearly_faster_in_both_halves() -> None:
     assert layer({"plain": [4.0, 4.0], "planes": [9.0, 9.0]}, "planes").fastest == "plain"
 
 
-def test_every_form_of_every_convolution_is_timed(case: Case) -> None:
-    found = {each.step: each for each in measure_forms(case.model, ISA, 1, 4)}
+@pytest.mark.parametrize("cold", [False, True])
+def test_every_form_of_every_convolution_is_timed(case: Case, cold: bool) -> None:
+    found = {each.step: each for each in measure_forms(case.model, ISA, 1, 4, cold=cold)}
     both = [each for each in found.values() if "planes" in each.measured]
     assert len(both) == 2
     assert any("+" in each.step for each in both)  # the one with the addition

@@ -105,15 +105,16 @@ def test_the_most_channels_with_the_greatest_weights_of_tiles_of_four(
 
 @each_vnni
 @pytest.mark.parametrize(
-    ("side", "channels", "is_used"), [(32, 16, True), (8, 64, True), (5, 16, False), (4, 256, False), (16, 128, True)]
+    ("side", "channels", "users"),
+    [(32, 16, VNNI), (8, 64, ["avx512vnni"]), (5, 16, []), (4, 256, []), (16, 128, ["avx512vnni"]), (32, 64, VNNI)],
 )
 def test_tiles_of_four_are_taken_where_they_are_counted_to_be_faster(
-    isa: str, side: int, channels: int, is_used: bool
+    isa: str, side: int, channels: int, users: list[str]
 ) -> None:
-    """Not where most of a tile is dropped, nor where few tiles share many weights."""
+    """Not where most of a tile is dropped, nor where few tiles share many weights, which AVX-VNNI keeps transformed."""
     net = NetworkBuilder(f"taken-{side}-{channels}", TensorType((side, side, channels), scale=0.05))
     case = net.observe(net.conv(net.start, channels, weights=partial(weights_of, "middling")))
-    assert ("winograd" in assert_case(case, isa, 1, "fastest").values()) == is_used
+    assert ("winograd" in assert_case(case, isa, 1, "fastest").values()) == (isa in users)
 
 
 @each_isa
@@ -141,9 +142,9 @@ def two_bases(pattern: str, factors: tuple[int, int], shape: tuple[int, ...]) ->
 @pytest.mark.parametrize("pattern", ["ends", "random"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_weights_wider_than_bytes(isa: str, pattern: str, threads: int) -> None:
-    """As far as their transform, 144 times as great, fits int16; they would be multiplied as two digits."""
+    """As far as their transform, 49 times as great, fits int16; they would be multiplied as two digits."""
     kind = TensorType((13, 11, 32), 8, False, zero_point=128, scale=0.05)
-    for factors, is_used in (((200, 27), True), ((200, 28), False)):
+    for factors, is_used in (((600, 68), True), ((600, 69), False)):
         net = NetworkBuilder(f"wide-{pattern}-{factors}", kind)
         weights = partial(two_bases, pattern, factors)
         case = net.observe(net.conv(net.start, 24, weights=weights, output=kind, with_bias=False))

@@ -54,20 +54,20 @@ void product(const Product& op, uint8_t* arena, int32_t first, int32_t last) {
 extern const Kernels kernels = {
 // name, lines, is_signed, weight_bytes, weight_group, span_group
 #if defined(EM_ISA_AVX512)
-    "avx512vnni", Lines::down, false,
+    "avx512vnni", Lines::down, false, true,
 #elif defined(EM_ISA_AVXVNNI)
-    "avxvnni", Lines::nearest, false,
+    "avxvnni", Lines::nearest, false, false,
 #elif defined(EM_ISA_AVX2)
-    "avx2", Lines::nearest, false,
+    "avx2", Lines::nearest, false, false,
 #elif defined(EM_ISA_I8MM)
-    "i8mm", Lines::integers, true,
+    "i8mm", Lines::integers, true, false,
 #elif defined(EM_ISA_DOTPROD)
-    "dotprod", Lines::integers, true,
+    "dotprod", Lines::integers, true, false,
 #elif defined(EM_ISA_NEON)
-    "neon", Lines::integers, true,
+    "neon", Lines::integers, true, false,
 #else
     // Where floats have excess precision (x87), a line is not what the planner has proved.
-    "portable", FLT_EVAL_METHOD == 0 ? Lines::stepwise : Lines::none, false,
+    "portable", FLT_EVAL_METHOD == 0 ? Lines::stepwise : Lines::none, false, false,
 #endif
     sizeof(Weight),
     kWeightGroup,

@@ -24,6 +24,9 @@ constexpr int kSide = 4, kIn = kSide + 2, kPoints = kIn * kIn;
 constexpr int32_t kScale = 576;
 constexpr uint32_t kInverseOfNine = 954437177;  // 9 * 954437177 = 2 * 2**32 + 1
 static_assert(9u * kInverseOfNine == 1u);
+// With VNNI the rows of G are those above without their factors 6, -4, -4, 1, 1 and 6, which the columns of A^T take;
+// then its rows are divided by these powers of two. Transformed weights are at most 7 * 7 times the greatest weight.
+constexpr int kDivided[kSide] = {0, 1, 2, 2};
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE

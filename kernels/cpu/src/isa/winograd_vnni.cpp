@@ -9,7 +9,7 @@
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
-using Multiply = void (*)(const int16_t*, const int16_t*, int32_t, I32x16, int32_t*);
+using Multiply = void (*)(const int16_t*, const int16_t*, int32_t, int, I32x16, int32_t*);
 constexpr Multiply kMultiply[kJoint] = {multiply_column<1>, multiply_column<2>, multiply_column<3>,
                                         multiply_column<4>};
 
@@ -49,15 +49,16 @@ struct Tiling {
     }
   }
 
-  // 576 times the bias is added to the point (1, 1), whose column of A^T is all ones.
+  // 36 times the bias is added to the point (1, 1), which each output has 16 times. The column 1, which reads all
+  // weights, is the first.
   void multiply(int32_t tiles, int32_t block) const {
     const auto* weights = reinterpret_cast<const int16_t*>(static_cast<const uint8_t*>(conv.weights) +
                                                            block * conv.block_bytes);
-    const I32x16 bias = load(conv.bias + block * kBlock) * splat(kScale);
-    for (int column = 0; column < kIn; ++column, weights += int64_t{chunks} * kBlock * kIn * kBlock)
-      for (int32_t tile = 0; tile < tiles; tile += kJoint)
+    const I32x16 bias = load(conv.bias + block * kBlock) * splat(kScale / 16);
+    for (int i = 1; i <= kIn; ++i)
+      for (int32_t column = i % kIn, tile = 0; tile < tiles; tile += kJoint)
         kMultiply[smaller(kJoint, tiles - tile) - 1](points + column * kColumnWords + tile * kTileWords, weights,
-                                                     chunks, column == 1 ? bias : splat(0),
+                                                     chunks, column, column == 1 ? bias : splat(0),
                                                      halves + tile * kHalfTile + column * kBlock);
   }
 
@@ -70,7 +71,7 @@ struct Tiling {
       const int32_t pixels = smaller((next - tile) * kSide, conv.out.width - x);
       for (int32_t row = 0; row < smaller(kSide, last - y); ++row) {
         const int32_t* from = halves + (tile - begin) * kHalfTile + row * kHalfRow;
-        for (int32_t i = 0; i < next - tile; ++i) transform_row(from + i * kHalfTile, sums + i * kSide * kBlock);
+        for (int32_t i = 0; i < next - tile; ++i) transform_row(row, from + i * kHalfTile, sums + i * kSide * kBlock);
         finish_block(conv, arena, y + row, x, block, pixels, sums);
       }
     }
