@@ -201,15 +201,16 @@ def _square_errors(x: Channels, wanted: Channels, ends: Channels, found: Channel
     """Mean of (wanted - found)**2 over the x [n, C], ascending, that are less than an end, 0 for others: [ends, C]."""
     columns = np.ascontiguousarray(x.T)
     counts = np.stack([np.searchsorted(column, end) for column, end in zip(columns, ends.T, strict=True)], axis=1)
-    sums, squares = (np.take_along_axis(_sums_before(each), counts, axis=0) for each in (wanted, np.square(wanted)))
+    before = (_sums_before(each) for each in (wanted, np.square(wanted)))
+    sums, squares = (np.take_along_axis(each, counts.T, axis=1).T for each in before)
     errors: Channels = np.maximum(squares - 2 * found * sums + np.square(found) * counts, 0) / len(x)
     return errors
 
 
 def _sums_before(values: Channels) -> Channels:
-    """Row i is the sum of the first i of n values, one after the other: [n + 1, C] of [n, C]."""
-    sums = np.zeros((len(values) + 1, values.shape[1]))
-    np.cumsum(values, axis=0, out=sums[1:])
+    """Column i is the sum of the first i of n values, one after the other: [C, n + 1] of [n, C]."""
+    sums = np.zeros((values.shape[1], len(values) + 1))
+    np.cumsum(values.T, axis=1, out=sums[:, 1:])
     return sums
 
 
