@@ -21,9 +21,8 @@ def convolve(x: Float32, weights: Float32, stride: Pair, dilation: Pair, groups:
     if groups == outputs == x.shape[3]:
         return _depthwise(x, weights, stride, dilation, (rows, columns))
     if (height, width, groups) == (1, 1, 1):
-        picked = x[:, :: stride[0], :: stride[1]]
-        product: Float32 = picked.reshape(-1, depth) @ weights.reshape(outputs, -1).T
-        return product.reshape(*picked.shape[:3], outputs)
+        product: Float32 = x[:, :: stride[0], :: stride[1]].reshape(-1, depth) @ weights.reshape(outputs, -1).T
+        return product.reshape(len(x), rows, columns, outputs)
     sums = np.empty((len(x), rows, columns, outputs), np.float32)
     share, most = outputs // groups, max(1, _BLOCK // (len(x) * columns * height * width * depth))
     for g in range(groups):

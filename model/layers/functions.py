@@ -116,10 +116,9 @@ def evaluate(function: FunctionName, x: Float32, alpha: float = 0.0, beta: float
     """
     if x.size <= _BLOCK:
         return _evaluate(function, x, alpha, beta)
-    flat, result = np.ascontiguousarray(x).reshape(-1), np.empty(x.size, np.float32)
-    for i in range(0, flat.size, _BLOCK):
-        result[i : i + _BLOCK] = _evaluate(function, flat[i : i + _BLOCK], alpha, beta)
-    return result.reshape(x.shape)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    parts = [_evaluate(function, flat[i : i + _BLOCK], alpha, beta) for i in range(0, flat.size, _BLOCK)]
+    return np.concatenate(parts).reshape(x.shape)
 
 
 def _evaluate(function: FunctionName, x: Float32, alpha: float, beta: float) -> Float32:

@@ -125,10 +125,6 @@ class PartlyFrozen(nn.Module):
         """Each quantized weight [O, ...] with the mask of its frozen elements, bool [O, ...]."""
         return [(weight, self._frozen(name)) for name, weight in self._weights.items()]
 
-    def frozen_share(self) -> float:
-        """Share 0 .. 1 of all quantized weights that are frozen."""
-        return sum(int(mask.sum()) for _, mask in self.held) / sum(mask.numel() for _, mask in self.held)
-
     def _frozen(self, name: str) -> Tensor:
         return self.get_buffer(f"frozen_{name}")
 

@@ -23,7 +23,7 @@ from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
 from edgemeta.toolchain.quantize.folded import Choice, Folded
 from edgemeta.toolchain.quantize.image import image_type
 from edgemeta.toolchain.quantize.lower import Lowering, raw_outputs
-from edgemeta.toolchain.quantize.parallel import for_each
+from edgemeta.toolchain.quantize.parallel import by_processes, for_each
 from edgemeta.toolchain.quantize.ranges import RANGE_RULES, RangeRule, Statistics
 from edgemeta.toolchain.quantize.refit import images_for_refit, refitted
 from edgemeta.toolchain.quantize.scheme import SchemeResult
@@ -190,21 +190,25 @@ def quantize_auto(
     expected = prepared.expected
     tried: list[tuple[Agreement, Model, Choice]] = []
 
-    def attempt(choice: Choice) -> None:
-        integer, stage = prepared.builder(choice).build(), events.stage("trying", choice.text)
+    def measured(each: tuple[Model, Choice]) -> Agreement:
+        integer, choice = each
         if choice.form == "table" and not any(map(_has_table, integer.layers)):  # the best one's integers
-            agreement = replace(best()[0], choice=choice.text)
+            return replace(best()[0], choice=choice.text)
+        return expected.measure(integer, choice.text)
+
+    def attempt(*choices: Choice) -> None:
+        built = [(prepared.builder(choice).build(), choice) for choice in choices]
+        agreements = by_processes(measured, built)
+        for integer, choice in built:
+            stage = events.stage("trying", choice.text)
+            tried.append((next(agreements), integer, choice))
+            events.tried(tried[-1][0])
             stage(1, 1)
-        else:
-            agreement = expected.measure(integer, choice.text, stage)
-        tried.append((agreement, integer, choice))
-        events.tried(agreement)
 
     def best() -> tuple[Agreement, Model, Choice]:
         return min(tried, key=lambda each: each[0].distance)
 
-    for choice in prepared.refit(*(Choice(rule, "multiplier") for rule in rules)):
-        attempt(choice)
+    attempt(*prepared.refit(*(Choice(rule, "multiplier") for rule in rules)))
     attempt(replace(best()[2], form="table"))
     attempt(replace(best()[2], refitted=False))
     if pictures is not None:

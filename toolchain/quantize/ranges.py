@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,11 +14,10 @@ from edgemeta.model.float_reference import walk
 from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Float32, Function, Shape, TensorType
 from edgemeta.model.layers.functions import evaluate
-from edgemeta.toolchain.child import ChildError, in_child
 from edgemeta.toolchain.errors import QuantizeError
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.calibration import PreparedImages
-from edgemeta.toolchain.quantize.parallel import in_order
+from edgemeta.toolchain.quantize.parallel import by_processes
 
 BINS = 2048
 _NARROWEST = 2.0**-60
@@ -197,8 +195,8 @@ _ROWS = 1024
 """Values of each channel that are kept of a tensor, of all images together."""
 
 
-_TOGETHER, _LONG = 10, 1e6
-"""Images that one process counts; seconds that it may take."""
+_TOGETHER = 10
+"""Images that one process counts."""
 Ends = tuple[NDArray[np.floating], NDArray[np.floating]]
 
 
@@ -247,8 +245,7 @@ class Statistics:
                         flat = tensor.reshape(-1, tensor.shape[3])
                         ends = _checked(model, name, _ends(flat))
                         found.ends[name] = _wider(found.ends.get(name, ends), ends)
-                        step = max(1, flat.size // _SAMPLE)
-                        some = flat.reshape(-1)[:: step | 1].copy()  # an odd step visits all channels
+                        some = flat.reshape(-1)[:: flat.size // _SAMPLE | 1].copy()  # odd: it visits all channels
                         found.histograms[name].add(some, float(ends[0].min()), float(ends[1].max()))
                         if name in rows:
                             step = max(1, len(flat) * count // _ROWS)
@@ -256,19 +253,15 @@ class Statistics:
             return found
 
         shares = [range(first, min(first + _TOGETHER, total)) for first in range(0, total, _TOGETHER)]
-        every = in_order(lambda share: in_child(partial(look, share), None, _LONG), shares)
-        try:
-            for share, found in zip(shares, every, strict=True):
-                for name, ends in found.ends.items():
-                    self.histograms[name].merge(found.histograms[name])
-                    self.ends[name] = _wider(self.ends.get(name, ends), ends)
-                for name, some in found.rows.items():
-                    rows[name] += some
-                self.kept |= found.kept
-                if stage is not None:
-                    stage(share.stop, total)
-        except ChildError as error:
-            raise QuantizeError(str(error)) from error
+        for share, found in zip(shares, by_processes(look, shares), strict=True):
+            for name, ends in found.ends.items():
+                self.histograms[name].merge(found.histograms[name])
+                self.ends[name] = _wider(self.ends.get(name, ends), ends)
+            for name, some in found.rows.items():
+                rows[name] += some
+            self.kept |= found.kept
+            if stage is not None:
+                stage(share.stop, total)
         self.samples = {name: np.concatenate(parts) for name, parts in rows.items()}
 
     @property

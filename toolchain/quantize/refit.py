@@ -83,7 +83,8 @@ def _advance(network: "_Fitting", block: Block, sums: Sequence[Float32] | None, 
     if sums is not None:
         _fit(network, block, sums)
     network.run(block)
-    network.drop(gone)
+    for name in gone:
+        del network.tensors[name]
 
 
 def _run_float(block: Block, floats: dict[str, list[Float32]]) -> list[Float32]:
@@ -137,11 +138,6 @@ class _Fitting:
         self.tensors[block.name] = np.concatenate(
             for_each(run, range(len(self.tensors[block.inputs[0]])), self.threads)
         )
-
-    def drop(self, names: Iterable[str]) -> None:
-        """Forget tensors that nothing reads any more."""
-        for name in names:
-            del self.tensors[name]
 
 
 def _fit(network: _Fitting, block: Block, wanted: Sequence[Float32]) -> None:

@@ -44,6 +44,7 @@ from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.torch_network import imitation_loss
 from edgemeta.toolchain.train.checkpoint import weights_digest
 from tests.float_networks import conv, norm
+from tests.toolchain.incremental.frozen import frozen_share
 
 SETTINGS = IncrementalSettings(shares=(0.5, 1.0), epochs=2, batch=8, lr=0.01, held_out=0.2)
 LABELS = ("cat", "dog")
@@ -104,7 +105,7 @@ def parts_of(model: FloatModel, pictures: Any) -> PictureParts:
 def test_a_detector_becomes_integers_without_a_multiplier(tmp_path: Path, detector: FloatModel, pictures: Any) -> None:
     parts = parts_of(detector, pictures)
     trained = imitated(detector, SETTINGS, parts, tmp_path)
-    assert trained.network.frozen_share() == 1
+    assert frozen_share(trained.network) == 1
     integer, floats = integer_network(trained.network, parts.images)
     for layer in integer.layers:
         assert not isinstance(getattr(layer, "requantize", None), Multiplier), layer.name

@@ -15,6 +15,7 @@ from edgemeta.toolchain.quantize.types import encoded
 from edgemeta.toolchain.train.designs import Design
 from edgemeta.toolchain.train.networks import build
 from edgemeta.toolchain.train.student import nesterov
+from tests.toolchain.incremental.frozen import frozen_share
 
 FLOATS = st.floats(-4, 4, width=32).filter(lambda x: x == 0 or abs(x) > 2.0**-60)
 
@@ -48,7 +49,7 @@ def on_grid(network: PartlyFrozen) -> list[Any]:
 
 def test_every_convolution_and_the_dense_layer_is_quantized(network: PartlyFrozen) -> None:
     assert list(network.projections) == [*(f"conv{number}" for number in range(9)), "fc"]
-    assert network.frozen_share() == 0
+    assert frozen_share(network) == 0
 
 
 @pytest.mark.parametrize("rule", ["error", "magnitude", "random"])
@@ -56,7 +57,7 @@ def test_frozen_weights_never_move_and_the_others_do(network: PartlyFrozen, rule
     rng = np.random.default_rng(2)
     for share in (0.2, 0.5, 0.7):
         network.freeze(share, rule, rng)
-        assert network.frozen_share() == pytest.approx(share, abs=0.01)
+        assert frozen_share(network) == pytest.approx(share, abs=0.01)
         before, held = values(network), masks(network)
         train(network)
         for old, mask, (weight, _) in zip(before, held, network.held, strict=True):
@@ -72,13 +73,13 @@ def test_released_weights_are_trained_for_a_while_and_frozen_again(network: Part
     before = values(network)
     network.release(0.3, np.random.default_rng(2))
     free = [~mask for mask in masks(network)]
-    assert network.frozen_share() == pytest.approx(0.7, abs=0.03)
+    assert frozen_share(network) == pytest.approx(0.7, abs=0.03)
     train(network)
     for old, mask, (weight, _) in zip(before, free, network.held, strict=True):
         assert torch.equal(old[~mask], weight[~mask])
         assert (old[mask] != weight[mask]).float().mean() > 0.9
     network.refreeze()
-    assert network.frozen_share() == 1
+    assert frozen_share(network) == 1
     assert all(grid.all() for grid in on_grid(network))
     assert any((old != weight).any() for old, (weight, _) in zip(before, network.held, strict=True))
 
