@@ -39,9 +39,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
 
 
 def by_processes(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """As `in_order`, each by a process of its own, which may take 1e6 s. Raises QuantizeError."""
+    """As `in_order`, each by a process of its own where processors are several. Raises QuantizeError."""
     try:
-        yield from in_order(lambda item: in_child(partial(work, item), None, 1e6), items)
+        yield from in_order(work if processors() == 1 else lambda item: in_child(partial(work, item), None, 1e6), items)
     except ChildError as error:
         raise QuantizeError(str(error)) from error
 

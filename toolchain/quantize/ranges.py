@@ -195,8 +195,8 @@ _ROWS = 1024
 """Values of each channel that are kept of a tensor, of all images together."""
 
 
-_TOGETHER = 10
-"""Images that one process counts."""
+_TOGETHER = 20
+"""Images that one process counts; it copies the memory that it touches."""
 Ends = tuple[NDArray[np.floating], NDArray[np.floating]]
 
 

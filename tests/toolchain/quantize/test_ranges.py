@@ -10,6 +10,7 @@ from edgemeta.model.graph import FloatModel
 from edgemeta.model.layers import Conv
 from edgemeta.model.tasks import Embedding
 from edgemeta.toolchain.errors import QuantizeError
+from edgemeta.toolchain.quantize import parallel, ranges
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.ranges import BINS, RANGE_RULES, Histogram, Statistics, choose_range, tensor_type
 
@@ -161,7 +162,25 @@ def test_ranges_reach_and_samples(every_layer: FloatModel, images: Any, pixels: 
     assert 500 < len(samples) <= 2048
     np.testing.assert_allclose(samples.mean(0), rows.mean(0), atol=0.2 * float(rows.std()))
     np.testing.assert_allclose(statistics.ends["c1"], (rows.min(0), rows.max(0)), rtol=1e-4, atol=1e-5)
-    assert seen == [(10, 20), (20, 20)]
+    assert seen == [(20, 20)]
+
+
+def test_statistics_do_not_depend_on_the_shares_of_processes(
+    every_layer: FloatModel, images: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks, inputs = blocks_of(every_layer), images(every_layer)
+    monkeypatch.setattr(parallel, "processors", lambda: 1)
+    one = Statistics(every_layer, blocks, inputs, None, ["c1"])
+    monkeypatch.setattr(parallel, "processors", lambda: 3)
+    monkeypatch.setattr(ranges, "_TOGETHER", 3)
+    shared = Statistics(every_layer, blocks, inputs, None, ["c1"])
+    for name, histogram in one.histograms.items():
+        other = shared.histograms[name]
+        assert (histogram.counts == other.counts).all()
+        assert (histogram.centres == other.centres).all()
+        assert (histogram.zeros, histogram.least, histogram.greatest) == (other.zeros, other.least, other.greatest)
+        np.testing.assert_array_equal(one.ends[name], shared.ends[name])
+    np.testing.assert_array_equal(one.samples["c1"], shared.samples["c1"])
 
 
 def test_infinite_tensors_are_refused(images: Any) -> None:
