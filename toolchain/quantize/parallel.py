@@ -4,6 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -39,11 +40,29 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int
 
 
 def by_processes(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """As `in_order`, each by a process of its own where processors are several. Raises QuantizeError."""
+    """As `in_order`, each by a process of its own where processors are several. Raises what the work raises."""
+    if processors() == 1:
+        yield from map(work, items)
+        return
+
+    def outcome(item: Item) -> Result | _Raised:
+        try:
+            return work(item)
+        except Exception as error:  # noqa: BLE001 - raised again by this process
+            return _Raised(error)
+
     try:
-        yield from in_order(work if processors() == 1 else lambda item: in_child(partial(work, item), None, 1e6), items)
+        for found in in_order(lambda item: in_child(partial(outcome, item), None, 1e6), items):
+            if isinstance(found, _Raised):
+                raise found.error
+            yield found
     except ChildError as error:
         raise QuantizeError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Raised:
+    error: Exception
 
 
 def processors() -> int:
