@@ -15,14 +15,6 @@ from edgemeta.toolchain.importer.onnx_network import OPERATORS, import_onnx
 from tests.toolchain.importer.views import expected, largest_difference, run
 
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers() -> None:
-    """Every test draws the same numbers, whatever ran before it."""
-    RNG.bit_generator.state = np.random.default_rng(3).bit_generator.state
-
-
 SHAPE = (1, 6, 9, 8)
 
 

@@ -29,14 +29,11 @@ from tests.toolchain.importer.tflite_cases import (
     int8_conv,
     int8_dense,
     mean,
-    same_numbers,
     weights,
     written_int8,
 )
 from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
 from tests.toolchain.importer.views import run
-
-__all__ = ["same_numbers"]
 
 
 def test_a_bias_whose_scales_lie_along_an_axis_that_it_has_not(tmp_path: Path) -> None:

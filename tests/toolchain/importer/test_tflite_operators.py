@@ -38,7 +38,6 @@ from tests.toolchain.importer.tflite_cases import (
     reduced,
     relu,
     reshaped_by_shape,
-    same_numbers,
     shuffled,
     sigmoid,
     sliced,
@@ -51,8 +50,6 @@ from tests.toolchain.importer.tflite_cases import (
     written_int8,
 )
 from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
-
-__all__ = ["same_numbers"]
 
 
 def tokens_of(n: TfliteNet, x: int) -> int:

@@ -5,19 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.toolchain.importer.tflite_writer import Scale, TfliteNet
 
 RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers() -> None:
-    """Every test draws the same numbers, whatever ran before it."""
-    RNG.bit_generator.state = np.random.default_rng(4).bit_generator.state
-
-
 H, W, C = 9, 8, 6
 SHAPE = (1, H, W, C)
 SAME, VALID = 0, 1
