@@ -92,11 +92,11 @@ def measure_forms(
     with ExitStack() as stack:
         programs = {form: stack.enter_context(closing(Program(model, isa, threads, form))) for form in FORMS}
         layers = list(_layers(programs, model))
-        run, begin, others = 0, time.monotonic(), np.zeros(48 << 20 if cold else 0, np.uint8)
+        run, begin, evicting = 0, time.monotonic(), np.zeros(48 << 20 if cold else 0, np.uint8)
         while run < runs:
             for form, program in programs.items():
                 program.profile(image.ctypes.data, addresses)  # brings its weights back into the caches
-                others += 1
+                evicting += 1
                 times = program.profile(image.ctypes.data, addresses)
                 for layer in layers:
                     _keep_least(layer, form, times[layer.step], run * 2 // runs)
