@@ -2,7 +2,7 @@
 // window, then they are requantized, added to the shortcut if there is one, and stored.
 //
 // Included after the header of a tile, which defines kPixels, kBlocks, kBlockPixels, kColumnBlocks, kWidens,
-// tile_scratch_bytes, prepare_tile and run_tile.
+// kStoresLines, tile_scratch_bytes, prepare_tile and run_tile.
 #pragma once
 
 #include "finish_tile.h"
@@ -48,6 +48,13 @@ struct Rows {
     return smaller(kBlocks, left);
   }
 
+  // Whether a tile requantizes and stores, too.
+  bool stores(int32_t pixels, int32_t block, int32_t blocks) const {
+    const Method* method = conv.requantize.method + block;
+    return kStoresLines && pixels > 1 && !conv.has_sum && method[0] == method[blocks - 1] &&
+           (method[0] == Method::line || method[0] == Method::rounded_line);
+  }
+
   // weights: of `block`.
   INLINE inline void run(int32_t y, int32_t tile, int32_t block, int32_t blocks, const uint8_t* weights,
                          bool prepare) const {
@@ -61,6 +68,8 @@ struct Rows {
         conv.bias + block * kBlock,
         conv.high + int64_t{block} * conv.high_digits,
         scratch,
+        block,
+        stores(pixels, block, blocks) ? arena + conv.out.at(y, x) + block * kBlock : nullptr,
     };
     if (prepare) prepare_tile(conv, input, pixels);
     alignas(64) int32_t sums[kBlocks * kPixels * kBlock];  // no vector in two cache lines
@@ -71,6 +80,7 @@ struct Rows {
       AllTiles<kBlocks>::run[pixels - 1](conv, input, sums);
     else
       AllTiles<1>::run[pixels - 1](conv, input, sums);
+    if (input.out != nullptr) return;
     for (int32_t n = 0; n < blocks; ++n)
       finish_block(conv, arena, y, x, block + n, pixels, sums + n * pixels * kBlock);
   }

@@ -21,14 +21,14 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
   return FULL ? y : clamp(y + splat(s.zero), s.lo, s.hi);
 }
 
-// The result of a method that adds its zero point at the end, without that.
-#if defined(EM_ISA_NEON)
-template <typename Finish>
-constexpr bool kAddsZero = !Finish::kInRange;
+// The result of a method, where it adds its zero point at the end without that.
 template <typename Finish>
 INLINE inline I32x16 less_zero(const Finish& finish, const I32x16& acc) {
   return finish(acc);
 }
+#if defined(EM_ISA_NEON)
+template <typename Finish>
+constexpr bool kAddsZero = !Finish::kInRange;
 #else
 template <typename Finish>
 constexpr bool kAddsZero = false;
@@ -50,12 +50,8 @@ struct Operand {
   static int32_t taken(const Requantize& rq) { return kAddsZero<Finish> ? rq.zero : 0; }
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    if constexpr (Finish::kInRange)
-      return finish(acc);
-    else if constexpr (kAddsZero<Finish>)
-      return min(max(less_zero(finish, acc), lo), hi);
-    else
-      return min(max(finish(acc), lo), hi);
+    const I32x16 result = less_zero(finish, acc);
+    return Finish::kInRange ? result : min(max(result, lo), hi);
   }
   static void move_zero(const Requantize& rq, Sum& sum) {
     sum.constant = static_cast<int32_t>(static_cast<uint32_t>(sum.constant) +

@@ -16,9 +16,11 @@ struct TileInput {
   const int32_t* bias;     // of its first block
   const HighDigit* high;   // of its first block
   uint8_t* scratch;
+  int32_t block;  // its first
+  uint8_t* out;   // where the first pixel's results go; null: the accumulators are wanted
 };
 
-// Writes the accumulators to sums[N][P][16].
+// Writes the accumulators to sums[N][P][16], or where a tile has `out`, their results there.
 using RunTile = void (*)(const Conv&, const TileInput&, int32_t* sums);
 
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPixels = 4, kBlocks = 1, kBlockPixels = kPixels;  // eight sums; more measured slower
 constexpr int kColumnBlocks = 1;
-constexpr bool kWidens = true;
+constexpr bool kWidens = true, kStoresLines = false;
 
 // Bytes of one kernel row under a tile of some pixels.
 inline int64_t patch_row(const Conv& conv, int32_t pixels) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPixels = 6, kBlocks = 1, kBlockPixels = kPixels;
 constexpr int kColumnBlocks = 6;  // of a tile of one pixel, where maps are that wide
-constexpr bool kWidens = false;
+constexpr bool kWidens = false, kStoresLines = false;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPixels = 2, kBlocks = 1, kBlockPixels = kPixels;
 constexpr int kColumnBlocks = 1;
-constexpr bool kWidens = false;
+constexpr bool kWidens = false, kStoresLines = false;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}

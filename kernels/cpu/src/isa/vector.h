@@ -107,13 +107,18 @@ inline void store_bytes(uint8_t* p, I32x16 a, const Range& range = {}) {
   const __m512i bytes = within(_mm512_castsi128_si512(_mm512_cvtusepi32_epi8(positive)), range);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
 }
-// Four of them, `step` bytes apart. Packing works within 128 bits and leaves four lanes of each vector side by side.
+// Of four packed vectors the bytes of each in their order: packing works within 128 bits and leaves four lanes of each
+// vector side by side.
+inline __m512i in_pixels(__m512i packed) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, packed);
+}
+// Four of them, `step` bytes apart.
 template <typename Range = AnyByte>
 INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 a, I32x16 b, I32x16 c, I32x16 d,
                                const Range& range = {}) {
   const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v));
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i bytes = within(_mm512_permutexvar_epi32(order, packed), range);
+  const __m512i bytes = within(in_pixels(packed), range);
   if (step == 16) return _mm512_storeu_si512(p, bytes);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + step), _mm512_extracti32x4_epi32(bytes, 1));

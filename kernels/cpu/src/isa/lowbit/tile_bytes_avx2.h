@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPixels = 6, kBlocks = 1, kBlockPixels = kPixels;  // twelve registers of sums
 constexpr int kColumnBlocks = 1;
-constexpr bool kWidens = true;
+constexpr bool kWidens = true, kStoresLines = false;
 
 // Bytes of one kernel row under a tile of some pixels, a multiple of 4.
 inline int64_t patch_row(const Conv& conv, int32_t pixels) {
