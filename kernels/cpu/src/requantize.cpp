@@ -95,13 +95,14 @@ void RequantizePlan::plan_table(const RequantizeSpec& spec, const std::vector<Ru
       for (size_t t = 0; t < 256; ++t) {
         entries[t] = spec.table[channel * 256 + (negated ? 255 - t : t)] + offset;
         table_[to * 256 + t] = static_cast<uint8_t>(entries[t]);
+        entries[t] -= zero_;
       }
-      all_lines = all_lines && find_line(entries, lo_, hi_, lines, line);
-      all_hold = all_hold && all_lines &&
-                 holds_beyond(line, entries, lo_, hi_, lines, sums->reach[channel], shift, negated);
+      const int32_t lo = lo_ - zero_, hi = hi_ - zero_;
+      all_lines = all_lines && find_line(entries, lo, hi, lines, line);
+      all_hold =
+          all_hold && all_lines && holds_beyond(line, entries, lo, hi, lines, sums->reach[channel], shift, negated);
       set_line(to, line);
-      for (int32_t& entry : entries) entry -= zero_;
-      all_integers = all_integers && find_integer_line(entries, lo_ - zero_, hi_ - zero_, slope_[to], start_[to]);
+      all_integers = all_integers && find_integer_line(entries, lo, hi, slope_[to], start_[to]);
     }
     // In plain C++ a table takes two thirds of the time of a shift for each lane and a line.
     all_lines = all_lines && lines != Lines::stepwise;

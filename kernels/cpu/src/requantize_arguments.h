@@ -29,8 +29,8 @@ enum class Lines : uint8_t { none, down, nearest, stepwise, integers };
 // Arrays are padded to whole blocks.
 struct Requantize {
   const Method* method;                      // [blocks]
-  // line: zero + acc * (scale + scale_rest) + offset, see Lines; shifted_line: t * scale + offset, t the table's index;
-  // rounded_line: (acc & kept) * scale + offset
+  // line: zero + acc * (scale + scale_rest) + offset, see Lines; shifted_line: zero + t * scale + offset, t the table's
+  // index; rounded_line: zero + (acc & kept) * scale + offset
   const float *scale, *scale_rest, *offset;
   const int32_t* multiplier;
   const int64_t *half, *shift;  // per block: eight even lanes, then eight odd ones

@@ -25,7 +25,7 @@ using AllTiles = Tiles<N, N == 1 ? kBlockPixels : kPixels>;
 struct Rows {
   const Conv& conv;
   uint8_t *arena, *scratch;
-  int32_t tiles;  // of each row, of nearly equal sizes
+  int32_t tiles, least, wider;  // tiles of each row; `least` pixels or one more, as the first `wider` ones have
   uint8_t* unpacked;  // weights of some blocks
 
   Rows(const Conv& given, uint8_t* at, uint8_t* own)
@@ -33,12 +33,19 @@ struct Rows {
         arena(at),
         scratch(own),
         tiles((given.out.width + most_pixels(given) - 1) / most_pixels(given)),
+        least(given.out.width / tiles),
+        wider(given.out.width % tiles),
         unpacked(own + tile_scratch_bytes(given)) {}
 
   static int32_t most_pixels(const Conv& conv) { return conv.out.blocks() == 1 ? kBlockPixels : kPixels; }
 
-  int32_t start(int32_t tile) const {
-    return static_cast<int32_t>(int64_t{conv.out.width} * tile / tiles);
+  // Calls use(x, pixels) for the tiles of a row.
+  template <typename Use>
+  INLINE void each_tile(Use use) const {
+    for (int32_t tile = 0, x = 0, pixels; tile < tiles; ++tile, x += pixels) {
+      pixels = least + (tile < wider);
+      use(x, pixels);
+    }
   }
 
   // Blocks of the tiles from `block` on.
@@ -55,32 +62,28 @@ struct Rows {
            (method[0] == Method::line || method[0] == Method::rounded_line);
   }
 
-  // weights: of `block`.
-  INLINE inline void run(int32_t y, int32_t tile, int32_t block, int32_t blocks, const uint8_t* weights,
-                         bool prepare) const {
+  // What the tiles of some blocks have in common: `in` and `out` are still to be set. at: weights of `block`.
+  INLINE TileInput tile_of(int32_t block, const uint8_t* at) const {
+    const auto step = static_cast<int32_t>(conv.window.stride_x * conv.in.pixel);
+    const HighDigit* high = conv.high + int64_t{block} * conv.high_digits;
+    return {nullptr, step, at, conv.block_bytes, conv.bias + block * kBlock, high, scratch, block, nullptr};
+  }
+
+  INLINE void run(TileInput& tile, int32_t y, int32_t x, int32_t pixels, int32_t blocks, bool prepare) const {
     const Window& win = conv.window;
-    const int32_t x = start(tile), pixels = start(tile + 1) - x;
-    const TileInput input = {
-        arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left),
-        win.stride_x * conv.in.pixel,
-        weights,
-        conv.block_bytes,
-        conv.bias + block * kBlock,
-        conv.high + int64_t{block} * conv.high_digits,
-        scratch,
-        block,
-        stores(pixels, block, blocks) ? arena + conv.out.at(y, x) + block * kBlock : nullptr,
-    };
-    if (prepare) prepare_tile(conv, input, pixels);
+    const int32_t block = tile.block;
+    tile.in = arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left);
+    tile.out = stores(pixels, block, blocks) ? arena + conv.out.at(y, x) + block * kBlock : nullptr;
+    if (prepare) prepare_tile(conv, tile, pixels);
     alignas(64) int32_t sums[kBlocks * kPixels * kBlock];  // no vector in two cache lines
     static_assert(kColumnBlocks <= kBlocks * kPixels);
     if (blocks > kBlocks)
-      run_tile<1, kColumnBlocks>(conv, input, sums);
+      run_tile<1, kColumnBlocks>(conv, tile, sums);
     else if (blocks == kBlocks)
-      AllTiles<kBlocks>::run[pixels - 1](conv, input, sums);
+      AllTiles<kBlocks>::run[pixels - 1](conv, tile, sums);
     else
-      AllTiles<1>::run[pixels - 1](conv, input, sums);
-    if (input.out != nullptr) return;
+      AllTiles<1>::run[pixels - 1](conv, tile, sums);
+    if (tile.out != nullptr) return;
     for (int32_t n = 0; n < blocks; ++n)
       finish_block(conv, arena, y, x, block + n, pixels, sums + n * pixels * kBlock);
   }
@@ -92,9 +95,12 @@ struct Rows {
   // Some blocks of a tile, then of the next tile: its input is prepared once. weights: of the first block.
   void by_tile(int32_t first, int32_t last, int32_t begin, int32_t end, const uint8_t* at) const {
     for (int32_t y = first; y < last; ++y)
-      for (int32_t tile = 0; tile < tiles; ++tile)
-        for (int32_t block = begin; block < end; block += kBlocks)
-          run(y, tile, block, smaller(kBlocks, end - block), at + (block - begin) * conv.block_bytes, block == begin);
+      each_tile([&](int32_t x, int32_t pixels) INLINE {
+        for (int32_t block = begin; block < end; block += kBlocks) {
+          TileInput tile = tile_of(block, at + (block - begin) * conv.block_bytes);
+          run(tile, y, x, pixels, smaller(kBlocks, end - block), block == begin);
+        }
+      });
   }
 
   // All tiles of some rows for the same blocks: their weights stay in the first cache.
@@ -102,8 +108,9 @@ struct Rows {
     for (int32_t top = first; top < last; top += rows_at_once())
       for (int32_t block = 0, blocks; block < conv.out.blocks(); block += blocks) {
         blocks = blocks_from(block);
+        TileInput tile = tile_of(block, weights(block));
         for (int32_t y = top; y < smaller(top + rows_at_once(), last); ++y)
-          for (int32_t tile = 0; tile < tiles; ++tile) run(y, tile, block, blocks, weights(block), false);
+          each_tile([&](int32_t x, int32_t pixels) INLINE { run(tile, y, x, pixels, blocks, false); });
       }
   }
 

@@ -8,8 +8,8 @@ namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 // One object per method: made once per block, so that its constants stay in registers; called with accumulators. Where
-// a method is not kInRange, its results are still to be clamped to lo .. hi: cheapest as bytes, when they are stored.
-// On ARM they are then less by the zero point, too.
+// a method is not kInRange, its results are less by the zero point and still to be clamped to lo .. hi: both are
+// cheapest when they are stored, as words and as bytes.
 
 #if !defined(EM_ISA_NEON)
 
@@ -17,17 +17,13 @@ namespace {
 struct ByLine {
   static constexpr bool kInRange = false;
   F32x16 scale, scale_rest, offset;
-  I32x16 zero;
 
   INLINE ByLine(const Requantize& rq, int32_t block)
       : scale(load(rq.scale + block * kBlock)),
         scale_rest(load(rq.scale_rest + block * kBlock)),
-        offset(load(rq.offset + block * kBlock)),
-        zero(splat(rq.zero)) {}
+        offset(load(rq.offset + block * kBlock)) {}
 
-  INLINE I32x16 operator()(const I32x16& acc) const { return less_zero(acc) + zero; }
-
-  INLINE I32x16 less_zero(const I32x16& acc) const {
+  INLINE I32x16 operator()(const I32x16& acc) const {
     const F32x16 x = to_float(acc);
     return line_value(x, scale, multiply_add(x, scale_rest, offset));
   }
@@ -135,7 +131,6 @@ struct ByTable {
 
 #if !defined(EM_ISA_NEON)
 
-// A line that includes the zero point.
 struct TableLine {
   F32x16 scale, offset;
 
@@ -229,11 +224,7 @@ INLINE inline void with_range(const Requantize& rq, const Finish& finish, Use us
     use(finish, AnyByte());
   } else {
     const bool is_full = rq.lo == least && rq.hi == least + 255;
-#if defined(EM_ISA_NEON)
     is_full ? use(finish, MovedByte(rq.zero)) : use(finish, ByteRange(rq.lo, rq.hi, rq.zero));
-#else
-    is_full ? use(finish, AnyByte()) : use(finish, ByteRange{rq.lo, rq.hi});
-#endif
   }
 }
 template <typename Use>

@@ -21,24 +21,8 @@ INLINE inline I32x16 weighted_sum(const Sum& s, const I32x16& a, const I32x16& b
   return FULL ? y : clamp(y + splat(s.zero), s.lo, s.hi);
 }
 
-// The result of a method, where it adds its zero point at the end without that.
-template <typename Finish>
-INLINE inline I32x16 less_zero(const Finish& finish, const I32x16& acc) {
-  return finish(acc);
-}
-#if defined(EM_ISA_NEON)
-template <typename Finish>
-constexpr bool kAddsZero = !Finish::kInRange;
-#else
-template <typename Finish>
-constexpr bool kAddsZero = false;
-template <>
-constexpr bool kAddsZero<ByLine> = true;
-INLINE inline I32x16 less_zero(const ByLine& finish, const I32x16& acc) { return finish.less_zero(acc); }
-#endif
-
-// An operand that is requantized right before: where the method adds its zero point at the end, the sum's constant can
-// hold that, times the multiplier; sums wrap.
+// An operand that is requantized right before: where its zero point is still to be added, the sum's constant holds
+// that, times the multiplier; sums wrap.
 template <typename Finish>
 struct Operand {
   const Finish& finish;
@@ -47,10 +31,10 @@ struct Operand {
   INLINE Operand(const Finish& given, const Requantize& rq)
       : finish(given), lo(splat(rq.lo - taken(rq))), hi(splat(rq.hi - taken(rq))) {}
 
-  static int32_t taken(const Requantize& rq) { return kAddsZero<Finish> ? rq.zero : 0; }
+  static int32_t taken(const Requantize& rq) { return Finish::kInRange ? 0 : rq.zero; }
 
   INLINE I32x16 operator()(const I32x16& acc) const {
-    const I32x16 result = less_zero(finish, acc);
+    const I32x16 result = finish(acc);
     return Finish::kInRange ? result : min(max(result, lo), hi);
   }
   static void move_zero(const Requantize& rq, Sum& sum) {

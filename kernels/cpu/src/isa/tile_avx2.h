@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPixels = 4, kBlocks = 1, kBlockPixels = kPixels;  // eight sums; more measured slower
 constexpr int kColumnBlocks = 1;
-constexpr bool kWidens = true, kStoresLines = false;
+constexpr bool kWidens = true, kStoresLines = true;
 
 // Bytes of one kernel row under a tile of some pixels.
 inline int64_t patch_row(const Conv& conv, int32_t pixels) {
@@ -44,8 +44,8 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
   const int16_t* patch = reinterpret_cast<const int16_t*>(tile.scratch);
   const int64_t row = patch_row(conv, P), step = tile.step;
   const uint8_t* weights = tile.weights;
-  I32x16 acc[P];
-  unrolled<P>([&](auto p) INLINE { acc[p.value] = load(tile.bias); });
+  I32x16 acc[P][1];
+  unrolled<P>([&](auto p) INLINE { acc[p.value][0] = load(tile.bias); });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
       const int16_t* at = patch + ky * row + int64_t{s} * conv.span_step;
@@ -55,13 +55,15 @@ void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
           int32_t pair;
           memcpy(&pair, at + p.value * step + d, 4);
           const __m256i x = _mm256_set1_epi32(pair);
-          I32x16& sum = acc[p.value];
+          I32x16& sum = acc[p.value][0];
           sum = {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x, wa)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(x, wb))};
         });
       }
     }
   }
-  unrolled<P>([&](auto p) INLINE { store(sums + p.value * kBlock, acc[p.value]); });
+  if constexpr (P > 1)
+    if (tile.out != nullptr) return store_tile(conv, tile, acc);
+  unrolled<P>([&](auto p) INLINE { store(sums + p.value * kBlock, acc[p.value][0]); });
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 // for each other, as one vpdpbusd takes five cycles and two start in each.
 #pragma once
 
-#include "finish_sum.h"
 #include "tile.h"
 
 namespace edgemeta::EM_NAMESPACE {
@@ -76,45 +75,6 @@ INLINE inline void add_high_digits(const Conv& conv, const HighDigit* digits, co
   unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_add_epi32(acc[p.value], high[p.value]); });
 }
 
-// Requantizes and stores where the accumulators lie in registers: a buffer between would cost a store of 64 bytes for
-// each vector, which takes two cycles, and a load.
-template <typename Line, int P, int N>
-INLINE inline void store_lines(const Conv& conv, const TileInput& tile, __m512i (&acc)[P][N]) {
-  const Requantize& rq = conv.requantize;
-  unrolled<N>([&](auto n) INLINE {
-    const Line line(rq, tile.block + n.value);
-    unrolled<P>([&](auto p) INLINE {
-      __m512i& y = acc[p.value][n.value];
-      y = less_zero(line, I32x16{y}).v;
-    });
-  });
-  const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(kAddsZero<Line> ? rq.zero : 0));
-  const ByteRange range(rq.lo, rq.hi);
-  const int64_t step = conv.out.pixel;
-  constexpr int kTogether = 4 / N;
-  unrolled<(P + kTogether - 1) / kTogether>([&](auto group) INLINE {
-    constexpr int first = group.value * kTogether;
-    const auto words = [&](auto i) INLINE {
-      constexpr int p = first + i.value / N, q = first + (i.value + 1) / N;
-      const __m512i a = p < P ? acc[p < P ? p : 0][0] : zero, b = q < P ? acc[q < P ? q : 0][N - 1] : zero;
-      return _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
-    };
-    const __m512i packed = _mm512_packus_epi16(words(Constant<0>()), words(Constant<2>()));
-    const __m512i bytes = within(in_pixels(packed), range);
-    uint8_t* to = tile.out + first * step;
-    if constexpr (N == 2) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
-      if constexpr (first + 1 < P)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + step), _mm512_extracti64x4_epi64(bytes, 1));
-    } else {
-      unrolled<4>([&](auto i) INLINE {
-        if constexpr (first + i.value < P)
-          _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i.value * step), _mm512_extracti32x4_epi32(bytes, i.value));
-      });
-    }
-  });
-}
-
 // Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
 template <int P, int N, int kComplements>
 INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
@@ -122,17 +82,17 @@ INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* su
   const int64_t step = tile.step;
   const uint8_t* weights = tile.weights;
   const int32_t* complements = conv.complements;
-  __m512i acc[P][N];
+  I32x16 acc[P][N];
   unrolled<P * N>([&](auto i) INLINE {
     constexpr int p = i.value / N, n = i.value % N;
-    acc[p][n] = _mm512_loadu_si512(tile.bias + n * kBlock);
+    acc[p][n] = load(tile.bias + n * kBlock);
   });
   if (conv.high_digits > 0)
     unrolled<N>([&](auto n) INLINE {
       __m512i column[P];
-      unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value]; });
+      unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value].v; });
       add_high_digits<P, kComplements>(conv, tile.high + n.value * conv.high_digits, tile, column);
-      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value] = column[p.value]; });
+      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value].v = column[p.value]; });
     });
   for (int32_t ky = 0; ky < conv.window.height; ++ky) {
     for (int32_t s = 0; s < conv.spans; ++s) {
@@ -151,7 +111,10 @@ INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* su
           unrolled<P>([&](auto i) INLINE {
             constexpr int p = i.value;
             const __m512i x = spread<complemented.value>(group[p / 3] + p % 3 * step, complement);
-            unrolled<N>([&](auto n) INLINE { acc[p][n.value] = _mm512_dpbusd_epi32(acc[p][n.value], x, w[n.value]); });
+            unrolled<N>([&](auto n) INLINE {
+              I32x16& sum = acc[p][n.value];
+              sum.v = _mm512_dpbusd_epi32(sum.v, x, w[n.value]);
+            });
           });
         };
         // Which groups are complemented is the same in all tiles of a layer, and so predicted well. With many blocks
@@ -167,12 +130,10 @@ INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* su
     }
   }
   if constexpr (P > 1 && N <= kBlocks)
-    if (tile.out != nullptr)
-      return conv.requantize.method[tile.block] == Method::line ? store_lines<ByLine>(conv, tile, acc)
-                                                                : store_lines<ByRoundedLine>(conv, tile, acc);
+    if (tile.out != nullptr) return store_tile(conv, tile, acc);
   unrolled<P * N>([&](auto i) INLINE {
     constexpr int p = i.value % P, n = i.value / P;
-    _mm512_storeu_si512(sums + i.value * kBlock, acc[p][n]);
+    store(sums + i.value * kBlock, acc[p][n]);
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPixels = 6, kBlocks = 1, kBlockPixels = kPixels;
 constexpr int kColumnBlocks = 6;  // of a tile of one pixel, where maps are that wide
-constexpr bool kWidens = false, kStoresLines = false;
+constexpr bool kWidens = false, kStoresLines = true;
 
 size_t tile_scratch_bytes(const Conv&) { return 0; }
 inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
@@ -109,6 +109,8 @@ INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* su
       }
     }
   }
+  if constexpr (P > 1 && N <= kBlocks)
+    if (tile.out != nullptr) return store_tile(conv, tile, acc);
   unrolled<P * N>([&](auto i) INLINE {
     constexpr int p = i.value % P, n = i.value / P;
     store(sums + i.value * kBlock, acc[p][n]);

@@ -91,39 +91,59 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline void store(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
-struct ByteRange {
-  __m512i lo, hi;
-  ByteRange(int32_t least, int32_t greatest)
-      : lo(_mm512_set1_epi8(static_cast<char>(least))), hi(_mm512_set1_epi8(static_cast<char>(greatest))) {}
+struct MovedByte {
+  __m512i zero;
+  explicit MovedByte(int32_t given) : zero(_mm512_set1_epi16(static_cast<int16_t>(given))) {}
 };
+struct ByteRange : MovedByte {
+  __m512i lo, hi;
+  ByteRange(int32_t least, int32_t greatest, int32_t given)
+      : MovedByte(given),
+        lo(_mm512_set1_epi8(static_cast<char>(least))),
+        hi(_mm512_set1_epi8(static_cast<char>(greatest))) {}
+};
+inline __m512i moved(__m512i words, AnyByte) { return words; }
+inline __m512i moved(__m512i words, const MovedByte& range) { return _mm512_adds_epi16(words, range.zero); }
 inline __m512i within(__m512i bytes, AnyByte) { return bytes; }
+inline __m512i within(__m512i bytes, const MovedByte&) { return bytes; }
 inline __m512i within(__m512i bytes, const ByteRange& range) {
   return _mm512_min_epu8(_mm512_max_epu8(bytes, range.lo), range.hi);
 }
-// clamp(lane, 0, 255), then to the range.
+// clamp(zero + lane, 0, 255), then to the range: saturating to 16 bits, before and after the sum, changes nothing.
 template <typename Range = AnyByte>
 inline void store_bytes(uint8_t* p, I32x16 a, const Range& range = {}) {
-  const __m512i positive = _mm512_max_epi32(a.v, _mm512_setzero_si512());
-  const __m512i bytes = within(_mm512_castsi128_si512(_mm512_cvtusepi32_epi8(positive)), range);
+  const __m512i words = moved(_mm512_castsi256_si512(_mm512_cvtsepi32_epi16(a.v)), range);
+  const __m512i positive = _mm512_max_epi16(words, _mm512_setzero_si512());
+  const __m512i bytes = within(_mm512_castsi256_si512(_mm512_cvtusepi16_epi8(positive)), range);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
 }
-// Of four packed vectors the bytes of each in their order: packing works within 128 bits and leaves four lanes of each
+// The bytes of four vectors whose words are packed by twos: packing works within 128 bits and leaves four lanes of each
 // vector side by side.
-inline __m512i in_pixels(__m512i packed) {
+template <typename Range>
+inline __m512i packed_bytes(__m512i first, __m512i second, const Range& range) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order, packed);
+  return within(_mm512_permutexvar_epi32(order, _mm512_packus_epi16(first, second)), range);
 }
 // Four of them, `step` bytes apart.
 template <typename Range = AnyByte>
 INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 a, I32x16 b, I32x16 c, I32x16 d,
                                const Range& range = {}) {
-  const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v));
-  const __m512i bytes = within(in_pixels(packed), range);
+  const __m512i bytes = packed_bytes(moved(_mm512_packs_epi32(a.v, b.v), range),
+                                     moved(_mm512_packs_epi32(c.v, d.v), range), range);
   if (step == 16) return _mm512_storeu_si512(p, bytes);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_castsi512_si128(bytes));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + step), _mm512_extracti32x4_epi32(bytes, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * step), _mm512_extracti32x4_epi32(bytes, 2));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 3 * step), _mm512_extracti32x4_epi32(bytes, 3));
+}
+// Two neighbouring blocks of a pixel, and of the next one.
+template <typename Range>
+INLINE inline void store_blocks(uint8_t* p, int64_t step, const I32x16 (&first)[2], const I32x16 (&second)[2],
+                                const Range& range) {
+  const __m512i bytes = packed_bytes(moved(_mm512_packs_epi32(first[0].v, first[1].v), range),
+                                     moved(_mm512_packs_epi32(second[0].v, second[1].v), range), range);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(bytes));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + step), _mm512_extracti64x4_epi64(bytes, 1));
 }
 inline I32x16 splat(int32_t x) { return {_mm512_set1_epi32(x)}; }
 inline I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
@@ -180,19 +200,28 @@ inline void store(int32_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
 }
-struct ByteRange {
-  __m256i lo, hi;
-  ByteRange(int32_t least, int32_t greatest)
-      : lo(_mm256_set1_epi8(static_cast<char>(least))), hi(_mm256_set1_epi8(static_cast<char>(greatest))) {}
+struct MovedByte {
+  __m256i zero;
+  explicit MovedByte(int32_t given) : zero(_mm256_set1_epi16(static_cast<int16_t>(given))) {}
 };
+struct ByteRange : MovedByte {
+  __m256i lo, hi;
+  ByteRange(int32_t least, int32_t greatest, int32_t given)
+      : MovedByte(given),
+        lo(_mm256_set1_epi8(static_cast<char>(least))),
+        hi(_mm256_set1_epi8(static_cast<char>(greatest))) {}
+};
+inline __m256i moved(__m256i words, AnyByte) { return words; }
+inline __m256i moved(__m256i words, const MovedByte& range) { return _mm256_adds_epi16(words, range.zero); }
 inline __m256i within(__m256i bytes, AnyByte) { return bytes; }
+inline __m256i within(__m256i bytes, const MovedByte&) { return bytes; }
 inline __m256i within(__m256i bytes, const ByteRange& range) {
   return _mm256_min_epu8(_mm256_max_epu8(bytes, range.lo), range.hi);
 }
-// clamp(lane, 0, 255), then to the range.
+// clamp(zero + lane, 0, 255), then to the range: saturating to 16 bits, before and after the sum, changes nothing.
 template <typename Range = AnyByte>
 inline void store_bytes(uint8_t* p, I32x16 x, const Range& range = {}) {
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
+  const __m256i words = moved(_mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8), range);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   const __m256i stored = within(_mm256_castsi128_si256(bytes), range);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(stored));
@@ -203,7 +232,8 @@ INLINE inline void store_bytes(uint8_t* p, int64_t step, I32x16 x, I32x16 y, I32
                                const Range& range = {}) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const auto two = [&](uint8_t* at, const I32x16& first, const I32x16& second) INLINE {
-    const __m256i low = _mm256_packs_epi32(first.a, first.b), high = _mm256_packs_epi32(second.a, second.b);
+    const __m256i low = moved(_mm256_packs_epi32(first.a, first.b), range);
+    const __m256i high = moved(_mm256_packs_epi32(second.a, second.b), range);
     const __m256i packed = _mm256_packus_epi16(low, high);
     const __m256i bytes = within(_mm256_permutevar8x32_epi32(packed, order), range);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm256_castsi256_si128(bytes));
@@ -296,13 +326,19 @@ inline I32x16 load_bytes(const uint8_t* p) {
 }
 inline void store(int32_t* p, const I32x16& a) { memcpy(p, a.v, sizeof a.v); }
 struct ByteRange {
-  int32_t lo, hi;
+  int32_t lo, hi, zero;
+  ByteRange(int32_t least, int32_t greatest, int32_t given)
+      : lo(least - given), hi(greatest - given), zero(given) {}
 };
-// clamp(lane, 0, 255), then to the range.
+struct MovedByte : ByteRange {
+  explicit MovedByte(int32_t given) : ByteRange(0, 255, given) {}
+};
+// clamp(zero + lane, 0, 255), then to the range.
 inline void store_bytes(uint8_t* p, const I32x16& a, const ByteRange& range) {
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(smaller(greater(a.v[i], range.lo), range.hi));
+  for (int i = 0; i < 16; ++i)
+    p[i] = static_cast<uint8_t>(smaller(greater(a.v[i], range.lo), range.hi) + range.zero);
 }
-inline void store_bytes(uint8_t* p, const I32x16& a, AnyByte = {}) { store_bytes(p, a, ByteRange{0, 255}); }
+inline void store_bytes(uint8_t* p, const I32x16& a, AnyByte = {}) { store_bytes(p, a, MovedByte(0)); }
 inline I32x16 splat(int32_t x) {
   return lanes([=](int) { return x; });
 }
