@@ -71,9 +71,8 @@ struct Rows {
 
   INLINE void run(TileInput& tile, int32_t y, int32_t x, int32_t pixels, int32_t blocks, bool prepare) const {
     const Window& win = conv.window;
-    const int32_t block = tile.block;
     tile.in = arena + conv.in.at(int64_t{y} * win.stride_y - win.top, int64_t{x} * win.stride_x - win.left);
-    tile.out = stores(pixels, block, blocks) ? arena + conv.out.at(y, x) + block * kBlock : nullptr;
+    tile.out = stores(pixels, tile.block, blocks) ? arena + conv.out.at(y, x) + tile.block * kBlock : nullptr;
     if (prepare) prepare_tile(conv, tile, pixels);
     alignas(64) int32_t sums[kBlocks * kPixels * kBlock];  // no vector in two cache lines
     static_assert(kColumnBlocks <= kBlocks * kPixels);
@@ -85,7 +84,7 @@ struct Rows {
       AllTiles<1>::run[pixels - 1](conv, tile, sums);
     if (tile.out != nullptr) return;
     for (int32_t n = 0; n < blocks; ++n)
-      finish_block(conv, arena, y, x, block + n, pixels, sums + n * pixels * kBlock);
+      finish_block(conv, arena, y, x, tile.block + n, pixels, sums + n * pixels * kBlock);
   }
 
   const uint8_t* weights(int32_t block) const {

@@ -1,4 +1,4 @@
-// Tiles with VNNI: each step spreads four input bytes of a pixel over a vector and multiplies them by 16 x 4 weights.
+// Tiles with VNNI on vectors of 512 bits.
 //
 // Fourteen pixels by two blocks take 28 of the 32 registers; two are left for weights and one for the spread bytes. Of
 // a single block sixteen pixels fill two tiles of a row of 32, all of whose results are stored by fours.
@@ -6,141 +6,27 @@
 // for each other, as one vpdpbusd takes five cycles and two start in each.
 #pragma once
 
-#include "tile.h"
+#include "vector.h"
 
 namespace edgemeta::EM_NAMESPACE {
 namespace {
 
 constexpr int kPixels = 14, kBlocks = 2, kBlockPixels = 16;
 constexpr int kColumnBlocks = 8;  // of a tile of one pixel, where maps are that wide: eight streams of weights
-constexpr bool kWidens = false, kStoresLines = true;
 
-size_t tile_scratch_bytes(const Conv&) { return 0; }
-inline void prepare_tile(const Conv&, const TileInput&, int32_t) {}
+struct Vnni {
+  using Spread = __m512i;
+  using Weights = __m512i;
 
-// Four input bytes, or their complements, in each lane.
-template <int kComplement>
-INLINE inline __m512i spread(const uint8_t* p, __m512i complement) {
-  int32_t four;
-  memcpy(&four, p, 4);
-  const __m512i x = _mm512_set1_epi32(four);
-  return kComplement ? _mm512_xor_si512(x, complement) : x;
-}
-
-template <int kComplement>
-INLINE inline __m512i complement_of(const int32_t* group) {
-  return kComplement ? _mm512_set1_epi32(*group) : _mm512_setzero_si512();
-}
-
-// Adds the products of some groups of weights to the sums of P pixels. With few pixels the groups take turns with
-// several sums, which do not wait for each other.
-template <int P, int kComplements>
-INLINE inline void add_groups(const HighDigit& groups, const TileInput& tile, __m512i* acc) {
-  constexpr int kTurns = P == 1 ? 4 : P <= 3 ? 2 : 1;
-  __m512i sums[kTurns][P];
-  unrolled<kTurns * P>([&](auto i) INLINE {
-    sums[i.value / P][i.value % P] = i.value < P ? acc[i.value % P] : _mm512_setzero_si512();
-  });
-  const auto add = [&](int32_t i, __m512i* to) INLINE {
-    const __m512i w = _mm512_loadu_si512(groups.weights + 64 * i);
-    const __m512i complement = complement_of<kComplements>(groups.complements + i);
-    const uint8_t* at = tile.in + groups.at[i];
-    unrolled<P>([&](auto p) INLINE {
-      const __m512i x = spread<kComplements>(at + p.value * int64_t{tile.step}, complement);
-      to[p.value] = _mm512_dpbusd_epi32(to[p.value], x, w);
-    });
-  };
-  int32_t i = 0;
-  for (; i + kTurns <= groups.count; i += kTurns)
-    unrolled<kTurns>([&](auto turn) INLINE { add(i + turn.value, sums[turn.value]); });
-  for (; i < groups.count; ++i) add(i, sums[0]);
-  unrolled<P>([&](auto p) INLINE {
-    acc[p.value] = sums[0][p.value];
-    unrolled<kTurns - 1>([&](auto turn) INLINE {
-      acc[p.value] = _mm512_add_epi32(acc[p.value], sums[turn.value + 1][p.value]);
-    });
-  });
-}
-
-// Adds the products of a block's digits above the lowest to the sums of P pixels.
-template <int P, int kComplements>
-INLINE inline void add_high_digits(const Conv& conv, const HighDigit* digits, const TileInput& tile, __m512i* acc) {
-  if (conv.digit_bits == 0) return add_groups<P, kComplements>(digits[0], tile, acc);
-  __m512i high[P];
-  unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_setzero_si512(); });
-  for (int32_t digit = 0; digit < conv.high_digits; ++digit) {
-    add_groups<P, 0>(digits[digit], tile, high);
-    unrolled<P>([&](auto p) INLINE { high[p.value] = _mm512_slli_epi32(high[p.value], 8); });
-  }
-  unrolled<P>([&](auto p) INLINE { acc[p.value] = _mm512_add_epi32(acc[p.value], high[p.value]); });
-}
-
-// Pixels are addressed by threes, as base, base + step and base + 2 * step: so they need few registers.
-template <int P, int N, int kComplements>
-INLINE inline void sum_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
-  constexpr int kGroups = (P + 2) / 3;
-  const int64_t step = tile.step;
-  const uint8_t* weights = tile.weights;
-  const int32_t* complements = conv.complements;
-  I32x16 acc[P][N];
-  unrolled<P * N>([&](auto i) INLINE {
-    constexpr int p = i.value / N, n = i.value % N;
-    acc[p][n] = load(tile.bias + n * kBlock);
-  });
-  if (conv.high_digits > 0)
-    unrolled<N>([&](auto n) INLINE {
-      __m512i column[P];
-      unrolled<P>([&](auto p) INLINE { column[p.value] = acc[p.value][n.value].v; });
-      add_high_digits<P, kComplements>(conv, tile.high + n.value * conv.high_digits, tile, column);
-      unrolled<P>([&](auto p) INLINE { acc[p.value][n.value].v = column[p.value]; });
-    });
-  for (int32_t ky = 0; ky < conv.window.height; ++ky) {
-    for (int32_t s = 0; s < conv.spans; ++s) {
-      const uint8_t* group[kGroups];
-      const uint8_t* at = tile.in + ky * conv.tap_row + int64_t{s} * conv.span_step;
-      unrolled<kGroups>([&](auto g) INLINE { group[g.value] = at + 3 * g.value * step; });
-      for (int32_t d = 0; d < conv.span; d += 4) {
-        __m512i w[N];
-        unrolled<N>([&](auto n) INLINE {
-          w[n.value] = _mm512_loadu_si512(weights + n.value * tile.block_bytes);
-          // GCC would load weights of two pixels twice, and a cycle has time for one load of 64 bytes.
-          if constexpr (P > 1) asm("" : "+v"(w[n.value]));
-        });
-        const auto multiply_add = [&](auto complemented) INLINE {
-          const __m512i complement = complement_of<complemented.value>(complements);
-          unrolled<P>([&](auto i) INLINE {
-            constexpr int p = i.value;
-            const __m512i x = spread<complemented.value>(group[p / 3] + p % 3 * step, complement);
-            unrolled<N>([&](auto n) INLINE {
-              I32x16& sum = acc[p][n.value];
-              sum.v = _mm512_dpbusd_epi32(sum.v, x, w[n.value]);
-            });
-          });
-        };
-        // Which groups are complemented is the same in all tiles of a layer, and so predicted well. With many blocks
-        // one more instruction is hidden, and a branch is not.
-        if (kComplements && (N > kBlocks || *complements != 0))
-          multiply_add(Constant<1>());
-        else
-          multiply_add(Constant<0>());
-        unrolled<kGroups>([&](auto g) INLINE { group[g.value] += 4; });
-        weights += 64;
-        complements += kComplements;
-      }
-    }
-  }
-  if constexpr (P > 1 && N <= kBlocks)
-    if (tile.out != nullptr) return store_tile(conv, tile, acc);
-  unrolled<P * N>([&](auto i) INLINE {
-    constexpr int p = i.value % P, n = i.value / P;
-    store(sums + i.value * kBlock, acc[p][n]);
-  });
-}
-
-template <int P, int N>
-void run_tile(const Conv& conv, const TileInput& tile, int32_t* sums) {
-  conv.complements == nullptr ? sum_tile<P, N, 0>(conv, tile, sums) : sum_tile<P, N, 1>(conv, tile, sums);
-}
+  static INLINE Spread spread(int32_t four) { return _mm512_set1_epi32(four); }
+  static INLINE Weights weights(const void* p) { return _mm512_loadu_si512(p); }
+  // GCC would load weights of two pixels twice, and a cycle has time for one load of 64 bytes.
+  static INLINE void keep(Weights& w) { asm("" : "+v"(w)); }
+  static INLINE void add_products(I32x16& sum, Spread x, Weights w) { sum.v = _mm512_dpbusd_epi32(sum.v, x, w); }
+  static INLINE I32x16 a_digit_higher(I32x16 sum) { return {_mm512_slli_epi32(sum.v, 8)}; }
+};
 
 }  // namespace
 }  // namespace edgemeta::EM_NAMESPACE
+
+#include "tile_vnni.h"
