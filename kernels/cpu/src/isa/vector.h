@@ -71,6 +71,8 @@ inline int32_t greater(int32_t a, int32_t b) { return a > b ? a : b; }
 
 #if defined(EM_ISA_NEON)
 #include "vector_neon.h"
+#elif defined(EM_ISA_AVX512) || defined(EM_ISA_AVX2)
+#include "byte_range.h"
 #endif
 
 namespace edgemeta::EM_NAMESPACE {
@@ -91,24 +93,6 @@ inline I32x16 load_bytes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 inline void store(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
-struct MovedByte {
-  __m512i zero;
-  explicit MovedByte(int32_t given) : zero(_mm512_set1_epi16(static_cast<int16_t>(given))) {}
-};
-struct ByteRange : MovedByte {
-  __m512i lo, hi;
-  ByteRange(int32_t least, int32_t greatest, int32_t given)
-      : MovedByte(given),
-        lo(_mm512_set1_epi8(static_cast<char>(least))),
-        hi(_mm512_set1_epi8(static_cast<char>(greatest))) {}
-};
-inline __m512i moved(__m512i words, AnyByte) { return words; }
-inline __m512i moved(__m512i words, const MovedByte& range) { return _mm512_adds_epi16(words, range.zero); }
-inline __m512i within(__m512i bytes, AnyByte) { return bytes; }
-inline __m512i within(__m512i bytes, const MovedByte&) { return bytes; }
-inline __m512i within(__m512i bytes, const ByteRange& range) {
-  return _mm512_min_epu8(_mm512_max_epu8(bytes, range.lo), range.hi);
-}
 // clamp(zero + lane, 0, 255), then to the range: saturating to 16 bits, before and after the sum, changes nothing.
 template <typename Range = AnyByte>
 inline void store_bytes(uint8_t* p, I32x16 a, const Range& range = {}) {
@@ -199,24 +183,6 @@ inline I32x16 load_bytes(const uint8_t* p) {
 inline void store(int32_t* p, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.b);
-}
-struct MovedByte {
-  __m256i zero;
-  explicit MovedByte(int32_t given) : zero(_mm256_set1_epi16(static_cast<int16_t>(given))) {}
-};
-struct ByteRange : MovedByte {
-  __m256i lo, hi;
-  ByteRange(int32_t least, int32_t greatest, int32_t given)
-      : MovedByte(given),
-        lo(_mm256_set1_epi8(static_cast<char>(least))),
-        hi(_mm256_set1_epi8(static_cast<char>(greatest))) {}
-};
-inline __m256i moved(__m256i words, AnyByte) { return words; }
-inline __m256i moved(__m256i words, const MovedByte& range) { return _mm256_adds_epi16(words, range.zero); }
-inline __m256i within(__m256i bytes, AnyByte) { return bytes; }
-inline __m256i within(__m256i bytes, const MovedByte&) { return bytes; }
-inline __m256i within(__m256i bytes, const ByteRange& range) {
-  return _mm256_min_epu8(_mm256_max_epu8(bytes, range.lo), range.hi);
 }
 // clamp(zero + lane, 0, 255), then to the range: saturating to 16 bits, before and after the sum, changes nothing.
 template <typename Range = AnyByte>
