@@ -11,13 +11,13 @@ objects, any other network by its outputs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgemeta.model.graph import FloatModel, Model
-from edgemeta.model.layers import Layer, ShiftTable, TensorType, Weighted
+from edgemeta.model.graph import INPUT, FloatModel, Model
+from edgemeta.model.layers import Homogeneous, Layer, ShiftTable, TensorType, Weighted
 from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Detection, compares_channels
 from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.calibration import DRAWN, Calibration, PreparedImages, WithDrawn
-from edgemeta.toolchain.quantize.channels import Grid, separable
+from edgemeta.toolchain.quantize.channels import Grid, Separable
 from edgemeta.toolchain.quantize.compare import Expected, LayerError, compared, layer_errors
 from edgemeta.toolchain.quantize.events import Agreement, Events, Stage
 from edgemeta.toolchain.quantize.folded import Choice, Folded
@@ -49,12 +49,20 @@ class Prepared:
         self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
         self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
-        self._raw, self._separable = raw_outputs(model, self._blocks), separable(self._blocks, model.outputs)
+        self._raw = raw_outputs(model, self._blocks)
+        self._separable = Separable.of(self._blocks, self._shapes, model.outputs)
         judge, stage = compared(model, self.judge), events.stage("ranges")
         outputs, judges = model.outputs, set(judge.numbers)
-        tensors, counted = self._separable.tensors, len(own) if suffice else len(images)
+        before_functions = [self._separable.after[name] for name in self._separable.functions]
+        counted = len(own) if suffice else len(images)
         self.statistics = Statistics(
-            model, self._blocks, images, stage, tensors, counted, lambda each, name: name in outputs and each in judges
+            model,
+            self._blocks,
+            images,
+            stage,
+            before_functions,
+            counted,
+            lambda each, name: name in outputs and each in judges,
         )
         known = [tuple(self.statistics.kept[number, name] for name in outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)
@@ -150,10 +158,21 @@ class AutoScheme:
         """As `Scheme.run`."""
         frames = self.calibration.frames(events.left_out)
         more = None if self.distill is None else self.distill.frames(events.left_out)
-        events.planned((*stages_of_auto(len(frames), len(self.ranges), len(more or ())), *following))
+        ranges = self.ranges if has_ranges_by_rule(model) else self.ranges[:1]
+        events.planned((*stages_of_auto(len(frames), len(ranges), len(more or ())), *following))
         images = PreparedImages(model, WithDrawn(frames), events.stage("images"))
         pictures = None if more is None else PreparedImages(model, more, events.stage("images"))
-        return quantize_auto(model, images, self.ranges, events, DRAWN, pictures)
+        return quantize_auto(model, images, ranges, events, DRAWN, pictures)
+
+
+def has_ranges_by_rule(model: FloatModel) -> bool:
+    """Whether a rule decides the range of any tensor: the image has its own, and scales of channels cover theirs."""
+    shapes, blocks = prove_float(model, model.name), blocks_of(model)
+    known = {INPUT, *raw_outputs(model, blocks), *Separable.of(blocks, shapes, model.outputs).names}
+    for block in blocks:
+        if isinstance(block.core, Homogeneous) and known.issuperset(block.inputs):
+            known.add(block.name)
+    return not known.issuperset(block.name for block in blocks)
 
 
 def stages_of_auto(images: int, rules: int, pictures: int = 0) -> tuple[Stage, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import FloatModel
-from edgemeta.model.layers import BatchNorm, Conv, Float32, FloatLayer, Relu, Summing, Weighted
+from edgemeta.model.layers import BatchNorm, Conv, Dense, Float32, FloatLayer, Relu, Summing, Weighted
 
 Core: TypeAlias = FloatLayer
 """Of these no block has a batch norm."""
@@ -43,8 +43,8 @@ class Block:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a convolution of one group, which sums over all channels."""
-        return isinstance(self.core, Conv) and self.core.groups == 1
+        """Whether it is a dense layer or a convolution of one group, which sum over all channels."""
+        return isinstance(self.core, Dense) or (isinstance(self.core, Conv) and self.core.groups == 1)
 
     @property
     def is_depthwise(self) -> bool:
@@ -118,3 +118,22 @@ def norm_factors(block: Block) -> NDArray[np.float64] | None:
         return None
     factors: NDArray[np.float64] = block.norm.gamma / np.sqrt(block.norm.variance.astype(np.float64) + block.norm.eps)
     return factors
+
+
+_MOST_LEVELS, _OFF = 256, 0.02
+"""Magnitudes of weights of 8 bits with a zero point; how far they may be from a multiple, in steps."""
+_FEW = 4096
+"""Weights that are looked at first."""
+
+
+def rounded_to(weight: Float32) -> float | None:
+    """The step of which all weights [O, ...] are multiples, at most 255 of it; None if they were not rounded before."""
+    if len(np.unique(np.abs(weight.reshape(-1)[:_FEW]))) > _MOST_LEVELS:
+        return None
+    levels = np.unique(np.abs(weight)).astype(np.float64)
+    if not 4 <= len(levels) <= _MOST_LEVELS:
+        return None
+    step = float(np.diff(levels).min())
+    step = float(levels[-1] / max(1, round(levels[-1] / step)))
+    is_whole = np.abs(levels / step - np.round(levels / step)).max() < _OFF
+    return step if is_whole and levels[-1] < _MOST_LEVELS * step else None

@@ -1,28 +1,25 @@
-"""A scale for each channel, where the integer network can have one without another operation.
+"""The scales of tensors that have one for each channel, where that needs no other operation.
 
-Two kinds of tensors are so. What depthwise convolutions read, through a concatenation or a max pool, too: their
-requantization and weights have a scale for each channel already, so that a channel's own scale costs nothing. And the
-number before a function: the function's table may be another one for each channel, and the bias of the layer before
-takes the channel's zero point. One scale for all channels of such a tensor is what 8 bits lose most by: a depthwise
-channel has no neighbours to average its error. Where plain convolutions read it beside them, their float weights are
-multiplied by what a channel's step is of the greatest (`shares`), before they are rounded.
+Two kinds of tensors are so: what convolutions and dense layers read, also through layers that pass channels
+(`tied.py`), and the number before a function, whose table may be another one for each channel, and whose zero points
+are in the bias of the layer before. One scale for all channels of a tensor is what 8 bits lose most by.
 
 The model file states one scale for a tensor, `TensorType.scale`. The scales of weights carry the rest: they are those
 of the network in which channel c of the tensor is multiplied by `TensorType.scale / step[c]`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Concat, Float32, Function, MaxPool, Shape, TensorType
+from edgemeta.model.layers import Float32, Function, Shape, TensorType
 from edgemeta.model.layers.exact_functions import EXACT
 from edgemeta.toolchain.quantize.blocks import Block
 from edgemeta.toolchain.quantize.ranges import Channels, Curve, Statistics, applied
+from edgemeta.toolchain.quantize.tied import Numbers, Tied, tied_tensors
 
 _LEVELS = 255
 _ENDS = 0.86 ** np.arange(20)[:, np.newaxis]
@@ -30,23 +27,29 @@ _ENDS = 0.86 ** np.arange(20)[:, np.newaxis]
 _LEAST_STEP = 2.0**-40
 """Of the greatest step of a tensor: a channel that holds less is as good as dead, and any step does."""
 _ZERO_POINTS = range(129)
-_SHARED = 0.75
-"""Power of the steps of what plain convolutions read, too: their weights keep steps for the small channels."""
-_PASSING = Concat | MaxPool
-"""What gives each channel as it is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """What the integers of a tensor of 8 bits are worth: start[c] + step[c] * (integer - least integer), both [C]."""
+    """What the integers of a tensor of 8 bits are worth: start[c] + step[c] * (integer - least integer), both [C].
+
+    scale: that of its type, at least the greatest step.
+    """
 
     start: Channels
     step: Channels
+    scale: float
 
     @classmethod
     def of(cls, kind: TensorType) -> Self:
         """That of a tensor with one scale, [1] each."""
-        return cls(np.array([kind.scale * (kind.lo - kind.zero_point)]), np.array([kind.scale]))
+        return cls(np.array([kind.scale * (kind.lo - kind.zero_point)]), np.array([kind.scale]), kind.scale)
+
+    @property
+    def shares(self) -> Float32:
+        """Each channel's step through the scale [C]."""
+        found: Float32 = (self.step / self.scale).astype(np.float32)
+        return found
 
     def reals(self, integers: NDArray[np.generic], kind: TensorType) -> Float32:
         """The real numbers of a tensor [..., C]."""
@@ -56,43 +59,72 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Gridded:
-    """A tensor with a scale for each channel: its type, whose scale is the greatest one, and its grid."""
+    """A tensor with a scale for each channel: its type and its grid."""
 
     kind: TensorType
     grid: Grid
+
+    @classmethod
+    def of(cls, shape: Shape, zero_point: int, start: Channels, step: Channels, scale: float) -> Self:
+        """A tensor of uint8."""
+        return cls(TensorType(shape, signed=False, zero_point=zero_point, scale=scale), Grid(start, step, scale))
 
 
 @dataclass(frozen=True, eq=False)
 class Separable:
     """The blocks whose output may have a scale for each channel.
 
-    depthwise: what depthwise convolutions read; a concatenation or max pool stands for its inputs, too. functions:
-    outputs of layers with weights -> the function that alone reads them. after: names of float tensors by block.
-    shared: those of `depthwise` that plain convolutions read, too.
+    functions: outputs of layers with weights -> the function that alone reads them. tied: what layers with weights
+    read. after: names of float tensors by block.
     """
 
-    depthwise: tuple[Block, ...]
     functions: Mapping[str, Block]
+    tied: tuple[Tied, ...]
     after: Mapping[str, str]
-    shared: frozenset[str]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], shapes: Mapping[str, Shape], outputs: Collection[str]) -> Self:
+        """Of a network with these output tensors."""
+        readers: dict[str, list[Block]] = {}
+        for block in blocks:
+            for name in block.inputs:
+                readers.setdefault(name, []).append(block)
+        functions = {
+            block.name: readers[block.name][0]
+            for block in blocks
+            if block.has_weights
+            and block.relu is None
+            and block.after not in outputs
+            and _is_exact(readers[block.name])
+        }
+        tied = tied_tensors(blocks, shapes, outputs, {each.name for each in functions.values()})
+        return cls(functions, tied, {block.name: block.after for block in blocks})
 
     @property
-    def tensors(self) -> frozenset[str]:
-        """Names of the float tensors."""
-        return frozenset(self.after[name] for name in (*self.functions, *(block.name for block in self.depthwise)))
+    def names(self) -> set[str]:
+        """Of these blocks."""
+        return {*self.functions, *(name for each in self.tied for tensors in each.kinds for name in tensors)}
+
+    @property
+    def sampled(self) -> list[str]:
+        """Names of the float tensors whose samples are asked for."""
+        return [self.after[name] for name in self.functions]
 
     def read_apart(self, shapes: Mapping[str, Shape], statistics: Statistics) -> dict[str, Gridded]:
-        """Type and grid of what depthwise convolutions read, by block."""
+        """Type and grid of what layers with weights read, by block.
+
+        A channel's share is the greatest of what its step is of the greatest one, in each of the tied tensors.
+        """
+        ends = {name: statistics.ends[tensor] for name, tensor in self.after.items()}
         found: dict[str, Gridded] = {}
-        for block in self.depthwise:
-            power = _SHARED if block.name in self.shared else 1.0
-            whole = depthwise_type(statistics.ends[block.after], shapes[block.after], power)
-            found[block.name], first = whole, 0
-            for name in block.inputs if isinstance(block.core, _PASSING) else ():
-                shape = shapes[self.after[name]]
-                some = slice(first, first := first + shape[2])
-                grid = Grid(whole.grid.start[some], whole.grid.step[some])
-                found[name] = Gridded(replace(whole.kind, shape=shape), grid)
+        for each in self.tied:
+            covering = [covering_steps(*_ends(tensors, ends, each.count)) for tensors in each.kinds]
+            shares = np.max([steps / steps.max() for _, steps in covering], axis=0)
+            for tensors, (zero, steps) in zip(each.kinds, covering, strict=True):
+                scale = float(steps.max())
+                for name, numbers in tensors.items():
+                    step = scale * shares[numbers]
+                    found[name] = Gridded.of(shapes[self.after[name]], zero, -zero * step, step, scale)
         return found
 
     def gridded(
@@ -109,59 +141,31 @@ class Separable:
         return found
 
 
-def separable(blocks: Sequence[Block], outputs: Sequence[str]) -> Separable:
-    """Of the blocks of a network with these output tensors."""
-    readers: dict[str, list[Block]] = {block.name: [] for block in blocks}
-    for block in blocks:
-        for name in block.inputs:
-            if name != INPUT:
-                readers[name].append(block)
-    inner = [block for block in blocks if block.after not in outputs and readers[block.name]]
-    functions = {
-        block.name: readers[block.name][0]
-        for block in inner
-        if block.has_weights and block.relu is None and len(readers[block.name]) == 1 and _is_exact(readers[block.name])
-    }
-    reads_one = {each.name for each in functions.values()}
-    free = {block.name for block in inner if block.has_weights or block.name in reads_one}
-    alone = {name for name in free if len(readers[name]) == 1}
-    depthwise = tuple(
-        block
-        for block in inner
-        if (block.name in free or (isinstance(block.core, _PASSING) and alone.issuperset(block.inputs)))
-        and all(each.is_depthwise or each.is_plain for each in readers[block.name])
-        and any(each.is_depthwise for each in readers[block.name])
-    )
-    shared = frozenset(block.name for block in depthwise if any(each.is_plain for each in readers[block.name]))
-    return Separable(depthwise, functions, {block.name: block.after for block in blocks}, shared)
-
-
 def _is_exact(readers: Sequence[Block]) -> bool:
-    return isinstance(readers[0].core, Function) and readers[0].core.function in EXACT
+    """Whether one function alone reads a tensor, whose tables are made from recipes."""
+    return len(readers) == 1 and isinstance(readers[0].core, Function) and readers[0].core.function in EXACT
 
 
-def shares(grid: Grid) -> Float32:
-    """Each channel's step through the greatest one [C]."""
-    found: Float32 = (grid.step / grid.step.max()).astype(np.float32)
+def _ends(tensors: Mapping[str, Numbers], ends: Mapping[str, tuple[Channels, Channels]], count: int) -> Channels:
+    """Least and greatest value, at most and at least 0, of the channels of each number, [2, count]."""
+    found = np.zeros((2, count))
+    for name, numbers in tensors.items():
+        np.minimum.at(found[0], numbers, ends[name][0])
+        np.maximum.at(found[1], numbers, ends[name][1])
     return found
 
 
-def depthwise_type(ends: tuple[Channels, Channels], shape: Shape, power: float = 1.0) -> Gridded:
-    """For what depthwise convolutions read. ends: least and greatest value of each channel.
+def covering_steps(low: Channels, high: Channels) -> tuple[int, Channels]:
+    """Zero point z and steps [C] of channels with values low .. high around 0, for what layers with weights read.
 
-    All of the range counts: a scale for each channel leaves little to gain by clipping. The steps have one zero point
-    z, that with the least mean of (s[c] / best[c])**2, where s[c] is the step that covers the channel's range from z on
-    and best[c] the step of the range alone. power: of each step through the greatest; below 1, small channels have
-    greater steps than they need.
+    All of the range counts: a scale for each channel leaves little to gain by clipping. The zero point is that with the
+    least mean of (s[c] / best[c])**2, where s[c] is the step that covers the channel's range from z on and best[c] the
+    step of the range alone.
     """
-    low, high = np.minimum(ends[0], 0.0), np.maximum(ends[1], 0.0)
     floor = _LEAST_STEP * max(float((high - low).max()), _LEAST_STEP)
     best = np.maximum((high - low) / _LEVELS, floor)
     zero = min(_ZERO_POINTS, key=lambda z: float(np.square(_steps(z, low, high, best) / best).mean()))
-    step = _steps(zero, low, high, best)
-    step = step.max() * (step / step.max()) ** power
-    kind = TensorType(shape, signed=False, zero_point=zero, scale=float(step.max()))
-    return Gridded(kind, Grid(-zero * step, step))
+    return zero, _steps(zero, low, high, best)
 
 
 def _steps(zero: int, low: Channels, high: Channels, best: Channels) -> Channels:
@@ -174,7 +178,7 @@ def function_type(samples: Float32, ends: tuple[Channels, Channels], shape: Shap
     """For the number before a function, `curve`, that saturates where its result does. samples: [n, C]."""
     low, high = least_error_ends(samples, ends, curve)
     step = np.maximum((high - low) / _LEVELS, _LEAST_STEP * max(float((high - low).max()), _LEAST_STEP))
-    return Gridded(TensorType(shape, signed=False, scale=float(step.max())), Grid(low, step))
+    return Gridded.of(shape, 0, low, step, float(step.max()))
 
 
 def least_error_ends(samples: Float32, ends: tuple[Channels, Channels], curve: Curve) -> tuple[Channels, Channels]:

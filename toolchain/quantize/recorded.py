@@ -34,7 +34,11 @@ Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class RecordedTensor(BaseModel):
-    """A tensor of a record. scale: of all channels; else step of each, and start where it is not the zero point's."""
+    """A tensor of a record.
+
+    step: of each channel, where these differ; start: where it is not the zero point's. scale: of the type; without one,
+    the greatest step.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     zero_point: Annotated[int, Field(ge=-128, le=255)]
@@ -46,25 +50,28 @@ class RecordedTensor(BaseModel):
     @classmethod
     def of(cls, kind: TensorType, grid: Grid | None) -> "RecordedTensor":
         """That of a tensor's type and, where it has a scale for each channel, its grid."""
+        scale = _short(kind.scale)
         if grid is None:
-            return cls(zero_point=kind.zero_point, signed=kind.signed, scale=_short(kind.scale))
+            return cls(zero_point=kind.zero_point, signed=kind.signed, scale=scale)
         is_zero = np.array_equal(grid.start, (kind.lo - kind.zero_point) * grid.step)
         step = tuple(map(_short, grid.step.tolist()))
         start = () if is_zero else tuple(map(_short, grid.start.tolist()))
-        return cls(zero_point=kind.zero_point, signed=kind.signed, step=step, start=start)
+        stated = None if scale == max(step) else scale
+        return cls(zero_point=kind.zero_point, signed=kind.signed, scale=stated, step=step, start=start)
 
     def read(self, shape: Shape) -> tuple[TensorType, Grid | None]:
         """Type and grid of a tensor of a shape. Raises QuantizeError, without the tensor's name."""
         kind = TensorType(shape, signed=self.signed, zero_point=self.zero_point)
         if not kind.lo <= self.zero_point <= kind.hi:
             raise QuantizeError(f"has the zero point {self.zero_point}, expected {kind.lo} to {kind.hi}")
-        if self.scale is not None:
+        if not self.step and self.scale is not None:
             return replace(kind, scale=self.scale), None
         step: NDArray[np.float64] = np.array(self.step)
         start = np.array(self.start) if self.start else (kind.lo - kind.zero_point) * step
         if not len(step) == len(start) == shape[2]:
             raise QuantizeError(f"has {len(step)} steps and {len(start)} starts, expected {shape[2]} each")
-        return replace(kind, scale=float(step.max())), Grid(start, step)
+        scale = self.scale or float(step.max())
+        return replace(kind, scale=scale), Grid(start, step, scale)
 
 
 class Record(BaseModel):

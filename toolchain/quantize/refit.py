@@ -25,7 +25,7 @@ from edgemeta.model.callbacks import Progress
 from edgemeta.model.graph import INPUT
 from edgemeta.model.layers import Float32, Shape, Weighted
 from edgemeta.model.layers.types import Tensor
-from edgemeta.toolchain.quantize.blocks import Block, Core, folded, with_numbers
+from edgemeta.toolchain.quantize.blocks import Block, Core, folded, rounded_to, with_numbers
 from edgemeta.toolchain.quantize.calibration import PreparedImages
 from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.feedback import affordable, chosen_of, feedback_of, windows_of
@@ -33,7 +33,7 @@ from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering, assemble
 from edgemeta.toolchain.quantize.parallel import for_each, in_order, processors
 from edgemeta.toolchain.quantize.run import integer_session
-from edgemeta.toolchain.quantize.weights import LayerWeights, rounded_to
+from edgemeta.toolchain.quantize.weights import LayerWeights
 
 _RIDGE, _FEW, _FLOOR = 0.3, 30.0, 3e-5
 """Of the variance of each input; of it, times what K / n is above _ENOUGH; of the mean variance."""

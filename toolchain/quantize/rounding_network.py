@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from edgemeta.model.layers import TensorType
 from edgemeta.toolchain.quantize.blocks import Block, with_numbers
-from edgemeta.toolchain.quantize.channels import Grid, shares
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.folded import Folded
 from edgemeta.toolchain.quantize.lower import Lowering
 from edgemeta.toolchain.quantize.weights import LayerWeights
@@ -78,7 +78,7 @@ class _RoundedLayer(nn.Module):
 
     def __init__(self, layer: Any, scale: NDArray[np.float64], unit: NDArray[np.float64], grid: Grid | None) -> None:
         super().__init__()
-        self._shares = None if grid is None else torch.from_numpy(shares(grid)).reshape(1, -1, 1, 1)
+        self._shares = None if grid is None else torch.from_numpy(grid.shares).reshape(1, -1, 1, 1)
         self._layer = [layer]  # a list keeps its own parameters out of the training
         self.scale, self._unit = _tensor(np.broadcast_to(scale, len(layer.weight))), _tensor(unit)
         self._columns = self.scale.reshape(-1, *[1] * (layer.weight.ndim - 1))

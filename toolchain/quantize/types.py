@@ -22,6 +22,7 @@ from edgemeta.toolchain.quantize.ranges import (
     choose_range,
     tensor_type,
 )
+from edgemeta.toolchain.quantize.sets import Sets
 
 _SHARED = 1.25
 """An input of a concatenation that others read, too, takes its type if that is at most so much wider."""
@@ -68,7 +69,7 @@ class Sharing:
     block -> the function that is the only reader of its output, where that is so.
     """
 
-    shared: "_Shared"
+    shared: Sets[str]
     decides: Mapping[str, Block]
     ranges: Mapping[str, Range]
     functions: Mapping[str, Curve]
@@ -85,7 +86,7 @@ def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule,
         block.name: choose_range(statistics.histograms[block.after], rule, functions.get(block.name))
         for block in blocks
     }
-    shared = _Shared([INPUT, *(block.name for block in blocks)])
+    shared = Sets([INPUT, *(block.name for block in blocks)])
     for block in blocks:
         if _keeps_type(block):
             shared.join(block.inputs[0], block.name)
@@ -105,7 +106,7 @@ def sharing_of(blocks: Sequence[Block], statistics: Statistics, rule: RangeRule,
     return Sharing(shared, decides, ranges, functions)
 
 
-def _decided(given: Mapping[str, TensorType], shared: "_Shared") -> dict[str, TensorType]:
+def _decided(given: Mapping[str, TensorType], shared: Sets[str]) -> dict[str, TensorType]:
     """Representative -> the type that was given for a tensor of its set."""
     decided: dict[str, TensorType] = {}
     for name, kind in given.items():
@@ -119,29 +120,12 @@ def _decided(given: Mapping[str, TensorType], shared: "_Shared") -> dict[str, Te
     return decided
 
 
-class _Shared:
-    """Sets of tensors that have one type (union-find)."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._parent = {name: name for name in names}
-
-    def of(self, name: str) -> str:
-        """The representative of a tensor's set."""
-        while self._parent[name] != name:
-            name = self._parent[name]
-        return name
-
-    def join(self, one: str, other: str) -> None:
-        """Make one set of two; the representative of `one` stays."""
-        self._parent[self.of(other)] = self.of(one)
-
-
 def _keeps_type(block: Block) -> bool:
     """Whether the one input and the output share their type; of a concatenation `sharing_of` decides."""
     return isinstance(block.core, Homogeneous | Relu) and not isinstance(block.core, Joining)
 
 
-def _readers(blocks: Sequence[Block], shared: _Shared) -> dict[str, set[str]]:
+def _readers(blocks: Sequence[Block], shared: Sets[str]) -> dict[str, set[str]]:
     """Representative -> blocks that read a tensor of its set and compute another type from it."""
     readers: dict[str, set[str]] = {shared.of(name): set() for name in [INPUT, *(b.name for b in blocks)]}
     for block in blocks:

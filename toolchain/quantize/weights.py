@@ -7,16 +7,14 @@ from numpy.typing import NDArray
 
 from edgemeta.model.layers import Float32
 from edgemeta.model.weights import FixedWeights
-from edgemeta.toolchain.quantize.blocks import Block, folded
-from edgemeta.toolchain.quantize.channels import Grid, shares
+from edgemeta.toolchain.quantize.blocks import Block, folded, rounded_to
+from edgemeta.toolchain.quantize.channels import Grid
 from edgemeta.toolchain.quantize.feedback import Feedback, round_with_feedback
 
 Scales = NDArray[np.float64]
 
 _FRACTIONS = np.linspace(0.5, 1.0, 51)
 _FRACTIONS_OF_FEW_BITS = np.linspace(0.2, 1.0, 81)
-_MOST_LEVELS, _OFF = 256, 0.02
-"""Magnitudes of weights of 8 bits with a zero point; how far they may be from a multiple, in steps."""
 _BLOCK = 1 << 20
 """Weights that are tried at a time."""
 _CACHED = 1 << 16
@@ -27,7 +25,7 @@ class LayerWeights:
     """The folded weights and biases of all layers of a network, and their integers, each computed once.
 
     A layer that was fitted has others, which are rounded with error feedback (`refit.py`). Of a plain convolution whose
-    input has a grid, the weights are multiplied by the channels' `shares`.
+    input has a grid, the weights are multiplied by the channels' shares.
     """
 
     def __init__(self, blocks: Sequence[Block], grids: Mapping[str, Grid] | None = None) -> None:
@@ -37,7 +35,10 @@ class LayerWeights:
         for block in blocks:
             if (grid := (grids or {}).get(block.inputs[0])) is not None and block.is_plain:
                 weight, bias = self._folded[block.name]
-                self._folded[block.name] = weight * shares(grid), bias
+                self._folded[block.name] = (
+                    (weight.reshape(-1, len(grid.step)) * grid.shares).reshape(weight.shape),
+                    bias,
+                )
         self._feedback: dict[str, Feedback] = {}
         self._scales: dict[tuple[str, bool], Scales] = {}
         self._rounded: dict[str, FixedWeights] = {}
@@ -130,17 +131,6 @@ def best_scales(weight: Float32, per_channel: bool, bits: int = 8) -> Scales:
     best = tried[off.argmin(0), np.arange(len(full))]
     step = rounded_to(rows)
     return best if step is None else np.where(greatest <= (top + 0.5) * step, step, best)
-
-
-def rounded_to(weight: Float32) -> float | None:
-    """The step of which all weights [O, ...] are multiples, at most 255 of it; None if they were not rounded before."""
-    levels = np.unique(np.abs(weight)).astype(np.float64)
-    if not 4 <= len(levels) <= _MOST_LEVELS:
-        return None
-    step = float(np.diff(levels).min())
-    step = float(levels[-1] / max(1, round(levels[-1] / step)))
-    is_whole = np.abs(levels / step - np.round(levels / step)).max() < _OFF
-    return step if is_whole and levels[-1] < _MOST_LEVELS * step else None
 
 
 def rounded(weight: Float32, scale: Scales, feedback: Feedback | None, bits: int = 8) -> FixedWeights:

@@ -21,10 +21,11 @@ from edgemeta.model.layers import (
     TableRecipe,
     TensorType,
 )
+from edgemeta.model.prove_float import prove_float
 from edgemeta.model.tasks import Embedding, Raw
 from edgemeta.toolchain.quantize.auto import Prepared, quantize_auto
 from edgemeta.toolchain.quantize.blocks import blocks_of
-from edgemeta.toolchain.quantize.channels import Grid, depthwise_type, function_type, separable
+from edgemeta.toolchain.quantize.channels import Grid, Separable, covering_steps, function_type
 from edgemeta.toolchain.quantize.compare import real
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.folded import Choice
@@ -88,12 +89,10 @@ def test_only_what_costs_nothing_has_a_scale_for_each_channel() -> None:
         Function("x", "h", function="exp"),  # has no recipe
         Add("t", ("s", "x")),
     )
-    model = FloatModel("m", (8, 8, 3), layers, ("t",), Embedding())
-    found = separable(blocks_of(model), model.outputs)
-    assert {block.name for block in found.depthwise} == {"a", "d"}
-    assert found.shared == {"a"}
+    model = FloatModel("m", (8, 8, 3), layers, ("t",), Raw(("t",)))
+    found = Separable.of(blocks_of(model), prove_float(model, model.name), model.outputs)
+    assert found.names - set(found.functions) == {"a", "d"}
     assert set(found.functions) == {"b"}
-    assert found.tensors == {"a", "d", "b"}
 
 
 def joined(*, plain: bool) -> FloatModel:
@@ -121,26 +120,21 @@ def joined(*, plain: bool) -> FloatModel:
 def test_scales_pass_a_concatenation_and_a_plain_convolution_beside(images: Any, plain: bool) -> None:
     """Of one scale for the concatenation the smallest channel would have a quarter of a step."""
     model = joined(plain=plain)
-    found = separable(blocks_of(model), model.outputs)
-    assert [block.name for block in found.depthwise] == ["j"]
-    assert found.shared == ({"j"} if plain else set())
     result = quantize_auto(model, images(model), ("minmax",))
     assert decode(encode(result.model)).types["r"].scale == result.model.types["j"].scale
     assert min(each.decibels for each in result.layers if each.layer in ("d", "c")) > 25
 
 
-def test_a_depthwise_type_covers_each_channel_with_one_zero_point() -> None:
-    ends = np.array([-1.0, -0.01, 0.0]), np.array([3.0, 0.05, 7.0])
-    found = depthwise_type(ends, (1, 1, 3))
-    assert found.kind.scale == found.grid.step.max()
-    assert found.grid.start == pytest.approx(-found.kind.zero_point * found.grid.step)
-    assert (found.grid.start <= ends[0] + 1e-9).all()
-    assert (found.grid.start + 255 * found.grid.step >= ends[1] - 1e-9).all()
+def test_steps_cover_each_channel_with_one_zero_point() -> None:
+    low, high = np.array([-1.0, -0.01, 0.0]), np.array([3.0, 0.05, 7.0])
+    zero, steps = covering_steps(low, high)
+    assert (-zero * steps <= low + 1e-9).all()
+    assert ((255 - zero) * steps >= high - 1e-9).all()
 
 
 def test_a_channel_that_holds_nothing_has_a_step() -> None:
     for ends in ((np.zeros(2), np.array([0.0, 5.0])), (np.zeros(2), np.zeros(2))):
-        assert (depthwise_type(ends, (1, 1, 2)).grid.step > 0).all()
+        assert (covering_steps(*ends)[1] > 0).all()
         samples = np.zeros((10, 2), np.float32)
         assert (function_type(samples, ends, (1, 1, 2), np.tanh).grid.step > 0).all()
 

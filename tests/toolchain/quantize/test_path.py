@@ -40,7 +40,7 @@ class Stays:
                 self.stays.append(module)
 
 
-@pytest.mark.parametrize(("name", "modules", "returns"), [("paper", 12, 12), ("auto", 20, 67)])
+@pytest.mark.parametrize(("name", "modules", "returns"), [("paper", 12, 12), ("auto", 21, 67)])
 def test_the_path_changes_the_module_seldom(
     every_layer: FloatModel, pixels: Any, tmp_path: Path, name: str, modules: int, returns: int
 ) -> None:

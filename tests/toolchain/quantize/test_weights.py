@@ -3,8 +3,8 @@
 import numpy as np
 
 from edgemeta.model.layers import Conv, Dense
-from edgemeta.toolchain.quantize.blocks import Block
-from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded, rounded_to
+from edgemeta.toolchain.quantize.blocks import Block, rounded_to
+from edgemeta.toolchain.quantize.weights import LayerWeights, best_scales, rounded
 
 
 def weights_of(weight: np.ndarray) -> LayerWeights:
