@@ -57,6 +57,11 @@ class Relu(Real):
         """As `Operator.limits`."""
         return 0.0, self.ceiling
 
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """As `Operator.passed`."""
+        return self.sources if self.ceiling is None else ()
+
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
         is_fit = self.ceiling is None or (bool(np.isfinite(self.ceiling)) and self.ceiling > 0)

@@ -32,6 +32,11 @@ class Add(Joining, Summing):
     lo: int = -128
     hi: int = 127
 
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """As `Operator.passed`."""
+        return self.sources
+
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""
         first, second = inputs
@@ -153,6 +158,11 @@ class Product(Joining):
     output: TensorType = REAL
     _: KW_ONLY
     requantize: Requantize | None = None
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """As `Operator.passed`."""
+        return self.inputs[:1] if self.inputs[0] != self.inputs[1] else ()
 
     def shape(self, *inputs: Shape) -> Shape:
         """As `Operator.shape`."""

@@ -45,6 +45,11 @@ class Operator:
         return None
 
     @property
+    def passed(self) -> tuple[str, ...]:
+        """The sources whose channels it passes: by one rule for all of them, which any factor of a channel leaves."""
+        return ()
+
+    @property
     def tables_made(self) -> int:
         """How many tables of 256 entries a recipe makes whenever the layer is proved."""
         return 0
@@ -115,6 +120,11 @@ class Real(Operator):
 
 class Homogeneous(Operator):
     """A layer whose inputs and output share one quantization."""
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """As `Operator.passed`."""
+        return self.sources
 
     def prove(self, sources: Sequence[TensorType], *, is_output: bool) -> None:
         """As `Operator.prove`."""

@@ -55,6 +55,11 @@ class MaxPool(Pool, Homogeneous):
 class Mean(Summing):
     """A layer whose elements are means of elements of one channel."""
 
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """As `Operator.passed`."""
+        return self.sources
+
     def area(self, source: Shape) -> int:
         """Elements of one mean, for the shape of the input."""
         raise NotImplementedError

@@ -35,7 +35,7 @@ from edgemeta.toolchain.quantize.parallel import for_each, in_order, processors
 from edgemeta.toolchain.quantize.run import integer_session
 from edgemeta.toolchain.quantize.weights import LayerWeights
 
-_RIDGE, _FEW, _FLOOR = 0.3, 30.0, 3e-5
+_RIDGE, _FEW, _FLOOR = 1.0, 30.0, 3e-5
 """Of the variance of each input; of it, times what K / n is above _ENOUGH; of the mean variance."""
 _ENOUGH = 1 / 8
 _FEW_ROUNDED = 4.0
@@ -44,13 +44,13 @@ _ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
 """Windows of a layer that it is fitted to, of all images together: 64 for each element of one, within bounds."""
 _TOGETHER, _SMALL = 4096, 128
 """Windows that one product adds of images with fewer positions than the latter."""
-_IMAGES = 32
+_IMAGES = 64
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
 
 
 def images_for_refit(shapes: Iterable[Shape]) -> int:
-    """How many images: 32, fewer where their largest tensor would not fit into 256 MiB, at least 4."""
+    """How many images: 64, fewer where their largest tensor would not fit into 256 MiB, at least 4."""
     return max(4, min(_IMAGES, _MOST_BYTES // (4 * max(math.prod(shape) for shape in shapes))))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemeta.model.graph import INPUT
-from edgemeta.model.layers import Add, Concat, Homogeneous, Mean, Moving, Product, Relu, Shape
+from edgemeta.model.layers import Moving, Shape, Summing
 from edgemeta.toolchain.quantize.blocks import Block, folded, rounded_to
 from edgemeta.toolchain.quantize.sets import Sets
 
@@ -40,18 +40,18 @@ def tied_tensors(
     for block in blocks:
         for name in block.inputs:
             readers[name].append(block)
-        for name in _passed(block):
+        for name in block.core.passed:
             ties.join(name, block.name)
-            if isinstance(block.core, Homogeneous | Relu):
+            if block.core.passed == block.inputs and not isinstance(block.core, Summing):  # others requantize
                 kinds.join(name, block.name)
-    joined = {kinds.of(block.name) for block in blocks if isinstance(block.core, Concat)}
+    joined = {kinds.of(each.name) for each in blocks if isinstance(each.core, Moving) and len(each.inputs) > 1}
     free = {
         block.name
         for block in blocks
         if block.name in numbers
         and block.after not in outputs
         and not (block.relu and block.relu.ceiling and kinds.of(block.name) in joined)  # which has one integer there
-        and all(block.name in _passed(each) or _takes(each) for each in readers[block.name])
+        and all(block.name in each.core.passed or _takes(each) for each in readers[block.name])
     }
     lost = {ties.of(name) for name in ties if name not in free}
     found: dict[str, dict[str, dict[str, Numbers]]] = {}
@@ -70,16 +70,6 @@ def _tied(kinds: Sequence[Mapping[str, Numbers]]) -> Tied:
     return Tied(short, len(every))
 
 
-def _passed(block: Block) -> tuple[str, ...]:
-    """The inputs whose channels a block passes."""
-    match block.core:
-        case Relu(ceiling=None) | Add() | Mean() | Homogeneous():
-            return block.inputs
-        case Product():
-            return block.inputs[:1] if block.inputs[0] != block.inputs[1] else ()
-    return ()
-
-
 def _takes(block: Block) -> bool:
     """Whether a layer with weights takes an input with a scale for each channel."""
     return block.is_depthwise or (block.is_plain and rounded_to(folded(block)[0]) is None)
@@ -92,7 +82,7 @@ def _numbers(blocks: Sequence[Block], shapes: Mapping[str, Shape], functions: Co
     one = Sets(range(sum(each[2] for each in shape.values())))
     first = 0
     for block in blocks:
-        passed = _passed(block)
+        passed = block.core.passed
         if block.has_weights or block.name in functions:
             numbers[block.name] = np.arange(first, first := first + shape[block.name][2], dtype=np.int32)
         elif passed and all(name in numbers for name in passed):
