@@ -48,7 +48,7 @@ class Prepared:
             images, drawn = own, 0
         self._model, self._images, self._events = model, images, events
         self._shapes, self._blocks = prove_float(model, model.name), blocks_of(model)
-        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()), suffice)
+        self.fit, self.judge = parted(images, drawn, images_for_refit(self._shapes.values()))
         self._raw = raw_outputs(model, self._blocks)
         self._separable = Separable.of(self._blocks, self._shapes, model.outputs)
         judge, stage = compared(model, self.judge), events.stage("ranges")
@@ -116,15 +116,13 @@ class Prepared:
         return layer_errors(self._model, self._blocks, integer, few, self._events.stage("layers"), grids)
 
 
-def parted(
-    images: PreparedImages, drawn: int, most: int, suffice: bool = False
-) -> tuple[PreparedImages, PreparedImages]:
+def parted(images: PreparedImages, drawn: int, most: int) -> tuple[PreparedImages, PreparedImages]:
     """At most `most` images that weights are fitted to, and the others, which judge; the last `drawn` are drawn scenes.
 
-    Weights are fitted to at most half of the scenes and of the other images; at most a quarter of `most` are scenes,
-    and none if the others suffice. Where no image is left to judge, all do.
+    Weights are fitted to at most half of the scenes and of the other images; at most a quarter of `most` are scenes.
+    Where no image is left to judge, all do.
     """
-    own, scenes = len(images) - drawn, 0 if suffice else min(drawn // 2, most // 4)
+    own, scenes = len(images) - drawn, min(drawn // 2, most // 4)
     count = min(most - scenes, (own + 1) // 2)
     fit = {i * own // count for i in range(count)} | {own + i * drawn // scenes for i in range(scenes)}
     rest = [number for number in range(len(images)) if number not in fit]

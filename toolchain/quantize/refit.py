@@ -44,13 +44,13 @@ _ROWS, _ROWS_FOR_EACH = (8192, 40_000), 64
 """Windows of a layer that it is fitted to, of all images together: 64 for each element of one, within bounds."""
 _TOGETHER, _SMALL = 4096, 128
 """Windows that one product adds of images with fewer positions than the latter."""
-_IMAGES = 64
+_IMAGES = 32
 _MOST_BYTES = 1 << 28
 """Of one tensor of all images."""
 
 
 def images_for_refit(shapes: Iterable[Shape]) -> int:
-    """How many images: 64, fewer where their largest tensor would not fit into 256 MiB, at least 4."""
+    """How many images: 32, fewer where their largest tensor would not fit into 256 MiB, at least 4."""
     return max(4, min(_IMAGES, _MOST_BYTES // (4 * max(math.prod(shape) for shape in shapes))))
 
 
