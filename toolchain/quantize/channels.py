@@ -27,6 +27,8 @@ _ENDS = 0.86 ** np.arange(20)[:, np.newaxis]
 _LEAST_STEP = 2.0**-40
 """Of the greatest step of a tensor: a channel that holds less is as good as dead, and any step does."""
 _ZERO_POINTS = range(129)
+_SUMMED = 0.8
+"""Power of the shares where layers sum over channels: their weights keep steps for small channels, which have room."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +115,15 @@ class Separable:
     def read_apart(self, shapes: Mapping[str, Shape], statistics: Statistics) -> dict[str, Gridded]:
         """Type and grid of what layers with weights read, by block.
 
-        A channel's share is the greatest of what its step is of the greatest one, in each of the tied tensors.
+        A channel's share is the greatest of what its step is of the greatest one, in each of the tied tensors, or a
+        power of it.
         """
         ends = {name: statistics.ends[tensor] for name, tensor in self.after.items()}
         found: dict[str, Gridded] = {}
         for each in self.tied:
             covering = [covering_steps(*_ends(tensors, ends, each.count)) for tensors in each.kinds]
             shares = np.max([steps / steps.max() for _, steps in covering], axis=0)
+            shares **= _SUMMED if each.summed else 1.0
             for tensors, (zero, steps) in zip(each.kinds, covering, strict=True):
                 scale = float(steps.max())
                 for name, numbers in tensors.items():

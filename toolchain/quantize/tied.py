@@ -24,10 +24,14 @@ Numbers = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Tied:
-    """Tensors with the same shares. kinds: those of one quantization, block -> numbers, each less than `count`."""
+    """Tensors with the same shares. kinds: those of one quantization, block -> numbers, each less than `count`.
+
+    summed: whether layers read them that sum over channels.
+    """
 
     kinds: tuple[Mapping[str, Numbers], ...]
     count: int
+    summed: bool
 
 
 def tied_tensors(
@@ -58,16 +62,17 @@ def tied_tensors(
     for name in numbers:
         if ties.of(name) not in lost:
             found.setdefault(ties.of(name), {}).setdefault(kinds.of(name), {})[name] = numbers[name]
-    return tuple(_tied(list(each.values())) for each in found.values())
+    summed = {ties.of(name) for name in ties for each in readers[name] if each.is_plain}
+    return tuple(_tied(list(each.values()), tie in summed) for tie, each in found.items())
 
 
-def _tied(kinds: Sequence[Mapping[str, Numbers]]) -> Tied:
+def _tied(kinds: Sequence[Mapping[str, Numbers]], summed: bool) -> Tied:
     """With numbers from 0 on."""
     every = np.unique(np.concatenate([each for kind in kinds for each in kind.values()]))
     short = tuple(
         {name: np.searchsorted(every, each).astype(np.int32) for name, each in kind.items()} for kind in kinds
     )
-    return Tied(short, len(every))
+    return Tied(short, len(every), summed)
 
 
 def _takes(block: Block) -> bool:
