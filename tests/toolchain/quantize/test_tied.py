@@ -121,4 +121,4 @@ def test_small_channels_keep_their_precision_through_sums_and_means(images: Any)
     shares = [grids[name].shares for name in "abspctg"]
     assert all(np.array_equal(each, shares[0]) for each in shares)
     result = quantize_auto(model, images(model), ("minmax",))
-    assert min(each.decibels for each in result.layers) > 30
+    assert min(each.decibels for each in result.layers) > 25
