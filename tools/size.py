@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("model", "tasks", "kernels", "plugins", "daemon", "toolchain", "cli")
-PRODUCT_LINES = 106_090
+PRODUCT_LINES = 106_080
 SWITCHING_FILES = 32
 WORDS = 45_000
 """Of README.md and docs/ as they are committed, decisions and notebook left out."""

@@ -53,16 +53,10 @@ class Prepared:
         self._separable = Separable.of(self._blocks, self._shapes, model.outputs)
         judge, stage = compared(model, self.judge), events.stage("ranges")
         outputs, judges = model.outputs, set(judge.numbers)
-        before_functions = [self._separable.after[name] for name in self._separable.functions]
+        sampled = [self._separable.after[name] for name in self._separable.functions]
         counted = len(own) if suffice else len(images)
         self.statistics = Statistics(
-            model,
-            self._blocks,
-            images,
-            stage,
-            before_functions,
-            counted,
-            lambda each, name: name in outputs and each in judges,
+            model, self._blocks, images, stage, sampled, counted, lambda each, name: name in outputs and each in judges
         )
         known = [tuple(self.statistics.kept[number, name] for name in outputs) for number in judge.numbers]
         self.expected = Expected(model, judge, known=known)

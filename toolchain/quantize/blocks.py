@@ -42,7 +42,7 @@ class Block:
         return isinstance(self.core, Weighted)
 
     @property
-    def is_plain(self) -> bool:
+    def sums_channels(self) -> bool:
         """Whether it is a dense layer or a convolution of one group, which sum over all channels."""
         return isinstance(self.core, Dense) or (isinstance(self.core, Conv) and self.core.groups == 1)
 

@@ -107,11 +107,6 @@ class Separable:
         """Of these blocks."""
         return {*self.functions, *(name for each in self.tied for tensors in each.kinds for name in tensors)}
 
-    @property
-    def sampled(self) -> list[str]:
-        """Names of the float tensors whose samples are asked for."""
-        return [self.after[name] for name in self.functions]
-
     def read_apart(self, shapes: Mapping[str, Shape], statistics: Statistics) -> dict[str, Gridded]:
         """Type and grid of what layers with weights read, by block.
 

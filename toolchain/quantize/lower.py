@@ -156,9 +156,9 @@ class Lowering(Generic[P]):
         return lower(Node(block, sources, out, *bounds, is_raw or block.name in self.raw, *grids), self.policy)
 
     def source_grid(self, block: Block) -> Grid | None:
-        """That of its first input; none of a plain convolution, whose weights hold it (`LayerWeights`)."""
+        """That of its first input; none where the layer sums over channels, as its weights hold it (`LayerWeights`)."""
         grid = self.grids.get(block.inputs[0])
-        return None if grid is None or block.is_plain else grid
+        return None if grid is None or block.sums_channels else grid
 
 
 def assemble(

@@ -120,7 +120,7 @@ def _layer(builder: Lowering[Folded], block: Block) -> nn.Module:
         unit = np.array([max(np.abs(bias).max() / _BIAS_STEPS, scale.max())])
     else:
         unit = (grid or Grid.of(builder.types[name])).step
-    read = builder.grids.get(block.inputs[0]) if block.is_plain else None
+    read = builder.grids.get(block.inputs[0]) if block.sums_channels else None
     return _RoundedLayer(module_of(with_numbers(block, weight, bias.astype(np.float32))), scale, unit, read)
 
 

@@ -62,7 +62,7 @@ def tied_tensors(
     for name in numbers:
         if ties.of(name) not in lost:
             found.setdefault(ties.of(name), {}).setdefault(kinds.of(name), {})[name] = numbers[name]
-    summed = {ties.of(name) for name in ties for each in readers[name] if each.is_plain}
+    summed = {ties.of(name) for name in ties for each in readers[name] if each.sums_channels}
     return tuple(_tied(list(each.values()), tie in summed) for tie, each in found.items())
 
 
@@ -77,14 +77,14 @@ def _tied(kinds: Sequence[Mapping[str, Numbers]], summed: bool) -> Tied:
 
 def _takes(block: Block) -> bool:
     """Whether a layer with weights takes an input with a scale for each channel."""
-    return block.is_depthwise or (block.is_plain and rounded_to(folded(block)[0]) is None)
+    return block.is_depthwise or (block.sums_channels and rounded_to(folded(block)[0]) is None)
 
 
 def _numbers(blocks: Sequence[Block], shapes: Mapping[str, Shape], functions: Collection[str]) -> dict[str, Numbers]:
     """By block, of those that are known."""
     shape = {INPUT: shapes[INPUT]} | {block.name: shapes[block.after] for block in blocks}
     numbers: dict[str, Numbers] = {}
-    one = Sets(range(sum(each[2] for each in shape.values())))
+    alike = Sets(range(sum(each[2] for each in shape.values())))
     first = 0
     for block in blocks:
         passed = block.core.passed
@@ -99,9 +99,9 @@ def _numbers(blocks: Sequence[Block], shapes: Mapping[str, Shape], functions: Co
                 every = [moved]
             for other in every[1:]:
                 for pair in zip(every[0].tolist(), other.tolist(), strict=True):
-                    one.join(*pair)
+                    alike.join(*pair)
             numbers[block.name] = every[0]
-    return {name: np.array([one.of(number) for number in each.tolist()], np.int32) for name, each in numbers.items()}
+    return {name: np.array([alike.of(number) for number in each.tolist()], np.int32) for name, each in numbers.items()}
 
 
 def _moved(core: Moving, numbers: Sequence[Numbers], shapes: Sequence[Shape]) -> Numbers | None:

@@ -24,8 +24,8 @@ _CACHED = 1 << 16
 class LayerWeights:
     """The folded weights and biases of all layers of a network, and their integers, each computed once.
 
-    A layer that was fitted has others, which are rounded with error feedback (`refit.py`). Of a plain convolution whose
-    input has a grid, the weights are multiplied by the channels' shares.
+    A layer that was fitted has others, which are rounded with error feedback (`refit.py`). Of a layer that sums over
+    channels and whose input has a grid, the weights are multiplied by the channels' shares.
     """
 
     def __init__(self, blocks: Sequence[Block], grids: Mapping[str, Grid] | None = None) -> None:
@@ -33,12 +33,10 @@ class LayerWeights:
             block.name: folded(block) for block in blocks if block.has_weights
         }
         for block in blocks:
-            if (grid := (grids or {}).get(block.inputs[0])) is not None and block.is_plain:
+            if (grid := (grids or {}).get(block.inputs[0])) is not None and block.sums_channels:
                 weight, bias = self._folded[block.name]
-                self._folded[block.name] = (
-                    (weight.reshape(-1, len(grid.step)) * grid.shares).reshape(weight.shape),
-                    bias,
-                )
+                columns = weight.reshape(-1, len(grid.step)) * grid.shares
+                self._folded[block.name] = columns.reshape(weight.shape), bias
         self._feedback: dict[str, Feedback] = {}
         self._scales: dict[tuple[str, bool], Scales] = {}
         self._rounded: dict[str, FixedWeights] = {}

@@ -120,6 +120,8 @@ def joined(*, plain: bool) -> FloatModel:
 def test_scales_pass_a_concatenation_and_a_plain_convolution_beside(images: Any, plain: bool) -> None:
     """Of one scale for the concatenation the smallest channel would have a quarter of a step."""
     model = joined(plain=plain)
+    found = Separable.of(blocks_of(model), prove_float(model, model.name), model.outputs)
+    assert found.names - set(found.functions) == {"r", "s", "j"}
     result = quantize_auto(model, images(model), ("minmax",))
     assert decode(encode(result.model)).types["r"].scale == result.model.types["j"].scale
     assert min(each.decibels for each in result.layers if each.layer in ("d", "c")) > 25

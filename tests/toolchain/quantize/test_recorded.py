@@ -14,7 +14,7 @@ from edgemeta.toolchain.quantize.auto import Prepared
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.folded import Choice
 from edgemeta.toolchain.quantize.recorded import Record, RecordedScheme, RecordedTensor
-from tests.toolchain.quantize.test_channels import network
+from tests.toolchain.quantize.test_channels import joined, network
 
 
 def recorded(images: Any, folder: Path) -> tuple[RecordedScheme, Any]:
@@ -41,6 +41,18 @@ def test_the_integers_are_those_of_the_calibration(images: Any, tmp_path: Path) 
 def test_a_record_of_a_record_is_the_same(images: Any, tmp_path: Path) -> None:
     scheme, _ = recorded(images, tmp_path)
     assert Record.of(scheme.lowering(network("silu"))).text() == scheme.path.read_text()
+
+
+def test_a_part_of_a_concatenation_keeps_the_scale_of_the_whole(images: Any, tmp_path: Path) -> None:
+    """Its own greatest step is less than the scale, which a layer that sums over channels takes."""
+    model = joined(plain=True)
+    lowering = Prepared(model, images(model), Events()).builder(Choice("minmax", "multiplier"))
+    (tmp_path / "record.json").write_text(Record.of(lowering).text())
+    again = RecordedScheme(tmp_path / "record.json").lowering(model)
+    scales = [again.grids[name].scale for name in ("r", "s", "j")]
+    assert scales == [scales[0]] * 3
+    assert scales[0] == pytest.approx(lowering.grids["j"].scale, rel=5e-4)
+    assert min(again.grids[name].step.max() for name in ("r", "s")) < scales[0]
 
 
 def test_a_record_of_another_network_is_refused(images: Any, tmp_path: Path) -> None:

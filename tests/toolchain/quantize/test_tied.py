@@ -29,10 +29,7 @@ from edgemeta.toolchain.quantize.blocks import blocks_of
 from edgemeta.toolchain.quantize.events import Events
 from edgemeta.toolchain.quantize.folded import Choice
 from edgemeta.toolchain.quantize.tied import tied_tensors
-
-CHANNELS = 6
-LOPSIDED = 4.0 ** -np.arange(CHANNELS)
-"""What the channels of the networks below hold: the last one a thousandth of the first one."""
+from tests.toolchain.quantize.test_channels import CHANNELS, LOPSIDED
 
 
 def conv(name: str, source: str, inputs: int = CHANNELS, outputs: int = CHANNELS) -> Conv[Any]:
@@ -69,11 +66,11 @@ START = conv("a", "input", 3)
         ((MaxPool("p", "a", kernel=(2, 2), stride=(2, 2)), Relu("r", "p", None)), "r", [[{"a", "p", "r"}]]),
         ((Pad("p", "a", padding=(1, 1, 1, 1)), ChannelShuffle("c", "p", groups=2)), "c", [[{"a", "p", "c"}]]),
         ((GlobalAverage("g", "a"), conv("b", "g"), Product("s", ("a", "b"))), "s", [[{"a"}, {"g"}, {"s"}]]),
-        # read as elements of one row, as channels that others' elements come into, or by what mixes channels
+        # softmax reads all channels of a position, a rearrangement mixes them, a square takes a factor twice
         ((conv("b", "a"), Softmax("s", "b")), "s", [[{"a"}]]),
         ((Rearrange("t", "a", sides=(8, 8, 3, 2), order=(0, 2, 1, 3), rows=2, columns=1),), "t", []),
         ((Product("s", ("a", "a")),), "s", []),
-        # nine channels, of which the last three are the image's
+        # the image has one scale
         ((Concat("j", ("a", "input")),), "j", []),
     ],
 )
